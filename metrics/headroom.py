@@ -18,7 +18,7 @@ class Retention(NamedTuple):
 
 
 def headroom(retention: Retention, samples: Sequence[Sample], lag_s: float) -> float | None:
-    """Return the seconds until deletion may reach one topic-partition's next record, None when it never does.
+    """Return the seconds until deletion may reach a partition's next record; None: never.
 
     Args:
         retention: The topic's, in effect.
@@ -43,12 +43,15 @@ def headroom(retention: Retention, samples: Sequence[Sample], lag_s: float) -> f
 def nearest(
     rows: Iterable[LagRow], retention: Mapping[str, Retention], samples_of: Callable[[RowKey], Sequence[Sample]]
 ) -> dict[Labels, float | None]:
-    """Return the shortest headroom of each topic's partitions, by flow and remote topic; None if unknown or without limit.
+    """Return the shortest headroom of each topic; None if unknown or without limit.
 
     Args:
         rows: The rows of a flow; topics of which no lag is known are left out.
         retention: By source topic.
         samples_of: Returns the polls of a row, the newest last.
+
+    Returns:
+        Seconds by the labels of the topic: source, target, remote topic.
     """
     found: dict[Labels, float | None] = {}
     for row in rows:

@@ -10,15 +10,16 @@ RowKey = tuple[str, ...]
 
 
 def lag_between(offset: int | None, log_end: int | None) -> int | None:
-    """Return the records between an offset and the log end, never below 0; None while either is unknown."""
+    """Return the records between two offsets, never below 0; None if either is unknown."""
     return None if offset is None or log_end is None else max(0, log_end - offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRow:
-    """One group's offset in one partition, at one poll. Unknown is None or "", never 0.
+    """One group's offset in one partition, at one poll.
 
-    A flow is a group whose offsets are its positions. The driver's metrics and the lag inspector show the same rows.
+    Unknown is None or "", never 0. A flow is a group whose offsets are its positions. The driver's metrics and the lag
+    inspector show the same rows.
     """
 
     group: str  # a flow's name is "A->B"
@@ -45,7 +46,10 @@ class LagRow:
 
     @property
     def key(self) -> RowKey:
-        """Key of its polls: of a flow the labels of its series, so that the inspector can read the driver's polls."""
+        """Key of its polls.
+
+        That of a flow's row has the labels of its series, so that the inspector can read the driver's polls.
+        """
         source, arrow, target = self.group.partition("->")
         if self.is_flow and arrow:
             return source, target, self.remote_topic, str(self.partition)

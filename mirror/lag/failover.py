@@ -50,7 +50,7 @@ class Answer(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of one flow. None and empty mean unknown. Unknown is never taken for healthy."""
+    """What is known of one flow. None is unknown, and never taken for healthy."""
 
     flow: str  # "A->B"
     source_up: bool  # whether the source responds
@@ -70,7 +70,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverReadiness:
-    """The answer for one flow: what forbids a failover, what it costs, what is unknown, and when it would cost nothing."""
+    """The answer for one flow, with what forbids a failover, what it costs, what is unknown."""
 
     flow: str
     answer: Answer
@@ -151,27 +151,27 @@ def _not_there(facts: Facts) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedFacts:
-    """What only the process of a flow knows; the fields are those of Facts."""
+    """What only the process of a flow knows: fields of Facts, by default unknown."""
 
-    groups: Mapping[str, Mapping[str, int]] | None
-    reread: Mapping[str, int]
-    differences: int | None
-    unserved: int | None
+    groups: Mapping[str, Mapping[str, int]] | None = None
+    reread: Mapping[str, int] = field(default_factory=dict)
+    differences: int | None = None
+    unserved: int | None = None
 
 
 def readiness(
     flow: str, snapshot: Snapshot, *, source: str, target: str, status: ProcessStatus | None
 ) -> FailoverReadiness:
-    """Return the answer for a flow from a poll, and from the status of its process; None if that does not respond."""
-    served = None if status is None else served_facts(status, flow)
+    """Return the answer for a flow; `status` is None if its process does not respond."""
+    served = ServedFacts() if status is None else served_facts(status, flow)
     return judged(facts_of(flow, snapshot, source=source, target=target, served=served))
 
 
-def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, served: ServedFacts | None) -> Facts:
-    """Return the facts of a flow from a poll, and from its process if that responds."""
+def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, served: ServedFacts) -> Facts:
+    """Return the facts of a flow from a poll and from its process."""
     up = dict(snapshot.clusters)
     lags = [
-        _Lag(f"{row.remote_topic}-{row.partition}", row.status, row.lag, row.lag_seconds, row.level_in_s)
+        _Lag(row.remote_topic, str(row.partition), row.status, row.lag, row.lag_seconds, row.level_in_s)
         for row in snapshot.rows
         if row.is_flow and row.group == flow
     ]
@@ -181,7 +181,8 @@ def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, served:
 class _Lag(NamedTuple):
     """What counts of one partition, from its row or from its series."""
 
-    name: str  # on the target
+    topic: str  # on the target
+    partition: str
     status: float
     lag: float | None
     lag_seconds: float | None
@@ -194,7 +195,7 @@ def _facts(
     *,
     source_up: bool,
     target_up: bool,
-    served: ServedFacts | None,
+    served: ServedFacts,
     age_s: float = 0.0,
 ) -> Facts:
     known = [each for each in lags if each.lag is not None and each.status != Status.UNKNOWN]
@@ -206,20 +207,20 @@ def _facts(
         target_up=target_up,
         partitions=len(lags),
         unknown=len(lags) - len(known),
-        absent=[each.name for each in lags if each.status == Status.ABSENT],
+        absent=[f"{each.topic}-{each.partition}" for each in lags if each.status == Status.ABSENT],
         missing=int(sum(each.lag or 0 for each in known)),
         waits_s=None if None in waits else max((wait for wait in waits if wait is not None), default=0.0),
         age_s=age_s,
         level_in_s=None if None in levels else max((level for level in levels if level is not None), default=None),
-        groups=served.groups if served is not None else None,
-        reread=served.reread if served is not None else {},
-        differences=served.differences if served is not None else None,
-        unserved=served.unserved if served is not None else None,
+        groups=served.groups,
+        reread=served.reread,
+        differences=served.differences,
+        unserved=served.unserved,
     )
 
 
 def served_facts(status: ProcessStatus, flow: str) -> ServedFacts:
-    """Return what a process reports of one flow; fields that it does not report are unknown."""
+    """Return what a process reports of one flow; the rest is unknown."""
     groups: dict[str, dict[str, int]] = {}
     reread: dict[str, int] = {}
     sums: dict[str, float] = {}
@@ -264,8 +265,7 @@ def answer_failover(
     lags: dict[Labels, list[_Lag]] = {flow: [] for flow in flows}
     for labels, code in families["kafka_mirror_partition_status"].items():
         if labels[:2] in lags:
-            name = f"{labels[2]}-{labels[3]}"
-            lags[labels[:2]].append(_Lag(name, code, lag.get(labels), lag_seconds.get(labels)))
+            lags[labels[:2]].append(_Lag(labels[2], labels[3], code, lag.get(labels), lag_seconds.get(labels)))
     status, up = ProcessStatus.of({name: families[name] for name in _SERVED}), families["kafka_mirror_cluster_up"]
     for flow, own in lags.items():
         name = "->".join(flow)

@@ -18,7 +18,7 @@ from mirror.model.topic_partition import TopicPartition
 
 
 class FlowLag:
-    """Measures one flow, and keeps its last positions and its connections to the source from poll to poll.
+    """Measures one flow; keeps its last positions and its connections to the source.
 
     A. Positions are read before log ends: no lag is negative.
     B. While the target does not respond, the last positions hold: nothing can commit there. The lag is seen to grow.
@@ -34,7 +34,7 @@ class FlowLag:
         self._until_s: dict[TopicPartition, float] = {}  # of the poll before
 
     def read(self, plan: FlowPlan, source: Cluster, target: Cluster, poll: Poll) -> FlowOffsets:
-        """Read the offsets of all partitions, keep them for their status, and read since when records wait."""
+        """Read and keep the offsets of all partitions, and read since when records wait."""
         response = poll.ask(positions, plan, target)
         if response is not None:
             self._positions = Positions(*response)
@@ -100,7 +100,7 @@ class FlowLag:
             self._reader.close()
 
     def _replicated_until_s(self, plan: FlowPlan, found: FlowOffsets) -> Mapping[TopicPartition, float]:
-        """Return up to when (epoch seconds) each partition is replicated; called when its poll is kept.
+        """Return up to when each partition is replicated, epoch seconds. Its poll must be kept before.
 
         If records wait, that is when the first of them was written. While that is unknown it stays what it was; if it was
         never known, the partition is left out.
@@ -136,7 +136,7 @@ def _logs(plan: FlowPlan, source: Cluster, poll: Poll) -> LogBounds | None:
 
 
 def _status_in_plan(polled: Verdict, place: PlannedPartition | Absent, held_by: str) -> Verdict:
-    """Return the status of a partition from its polls and from the plan, which knows absent and hidden ones."""
+    """Return a status from polls and from the plan, which knows absent and hidden partitions."""
     if isinstance(place, Absent):
         return Verdict(Status.ABSENT, place.reason, is_complete=True)
     if place.is_hidden:

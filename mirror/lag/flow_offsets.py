@@ -50,7 +50,7 @@ class PartitionOffsets(NamedTuple):
 
     @property
     def first_unreplicated(self) -> int | None:
-        """Offset of the first record that waits: the position, or the log start if that is later; None if none waits."""
+        """Offset of the first record that waits, None if none waits. It is never before the log start."""
         if self.position is None or self.log_end is None or self.log_end <= self.position:
             return None
         return max(self.position, self.log_start or 0)
@@ -90,14 +90,14 @@ class FlowOffsets:
 
     @property
     def seen_s(self) -> float:
-        """Epoch seconds of the older reading: a partition with lag 0 was replicated up to then."""
+        """Epoch seconds of the older reading: lag 0 means replicated up to then."""
         return min(self.logs.read_s, self.positions.read_s) if self.logs is not None else self.positions.read_s
 
 
 def joined(plan: FlowPlan, positions: Positions, logs: LogBounds | None, *, is_target_read: bool) -> FlowOffsets:
-    """Join positions and log bounds, which may be older than the plan and have other partitions.
+    """Join positions and log bounds to the partitions of a plan.
 
-    If the target lacks a partition, all records of the source's log wait.
+    Both may be older than the plan. If the target lacks a partition, all records of the source's log wait.
     """
     starts, ends = (logs.starts, logs.ends) if logs is not None else ({}, {})
     at = {
@@ -109,7 +109,7 @@ def joined(plan: FlowPlan, positions: Positions, logs: LogBounds | None, *, is_t
 
 
 def time_lag_s(lag: int | None, until_s: float | None, now_s: float) -> float | None:
-    """Return how long the first unreplicated record has waited: 0 if none waits, None if unknown.
+    """Return how long the first unreplicated record has waited; 0: none waits, None: unknown.
 
     Args:
         lag: Records behind.

@@ -38,7 +38,7 @@ class FlowProgress:
             self._lost = {labels: lost for labels, lost in self._lost.items() if labels in wanted}
 
     def last_report_s(self, flow: Labels) -> float | None:
-        """Return when a flow reported last, or was first expected to, epoch seconds; None if it is not expected to."""
+        """Return when a flow reported last, or was first expected to, epoch seconds."""
         with self._lock:
             return self._reported_s.get(flow)
 

@@ -22,7 +22,7 @@ def total(rates: Sequence[float | None]) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSummary:
-    """One flow in a line: how many partitions have which status, how far it is behind."""
+    """One flow in a line: partitions by status, lag, time lag, rates."""
 
     name: str  # "A->B"
     partitions: int
@@ -58,7 +58,7 @@ class FlowSummary:
         return f"{'at least ' if self.unknown else ''}{duration(self.lag_seconds)}"
 
     def point(self, time_s: float) -> Point:
-        """Return the flow as a point of its trend: the driver's and the inspector's are made here."""
+        """Return the flow as a point of its trend, of the driver and the inspector."""
         waiting = None if self.unknown == self.partitions else self.lag
         return Point(time_s, self.worst, self.lag_seconds, waiting, self.in_per_s, self.out_per_s)
 
@@ -74,7 +74,7 @@ def summaries(snapshot: Snapshot) -> list[FlowSummary]:
 
 
 def summary(name: str, rows: Sequence[LagRow]) -> FlowSummary:
-    """Return the summary of a flow from its rows, of which there is one at least."""
+    """Return the summary of a flow from its rows, at least one."""
     known = [row for row in rows if row.lag is not None and row.status is not Status.UNKNOWN]
     waits = [row.lag_seconds for row in rows if row.lag_seconds is not None]
     return FlowSummary(

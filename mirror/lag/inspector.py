@@ -116,7 +116,7 @@ def _admin_options(flows: tuple[Flow, ...], cluster: ClusterSettings) -> Mapping
 
 
 class InspectedFlow:
-    """One flow from poll to poll: its partitions and positions, as its clusters described them last."""
+    """One flow from poll to poll: its partitions, as its clusters described them last."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class InspectedFlow:
         return self._plan
 
     def _without_source(self, poll: BoundedPoll) -> tuple[FlowPlan, Positions]:
-        """Return partitions while the source's topics are unknown: of earlier polls, else of positions on the target."""
+        """Return partitions without the source: of earlier polls, else of the target's positions."""
         ends = (self._flow.source.alias, self._flow.target.alias)
         known = {
             TopicPartition(key[2], int(key[3])): self._history.of(key)[-1].position
@@ -200,7 +200,7 @@ class InspectedFlow:
 
 @dataclass(eq=False, repr=False)
 class InspectedGroups:
-    """A cluster's groups from poll to poll: while it does not respond, the last rows are judged again."""
+    """A cluster's groups. While it does not respond, their last rows are judged again."""
 
     cluster: Cluster
     judge: Judge
@@ -247,7 +247,7 @@ class InspectedGroups:
 
 
 def _memberless(row: LagRow) -> LagRow:
-    """Return a row of a group without members: an offset that does not move is not stalled, for nobody reads."""
+    """Return a row of a group without members: it is not stalled, for nobody reads."""
     if row.status is not Status.STALL:
         return row
     return replace(row, status=Status.IDLE, reason=f"{row.reason}; the group has no member")

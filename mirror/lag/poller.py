@@ -47,7 +47,7 @@ class SourceRetention:
         self._read_s = float("-inf")
 
     def of(self, plan: FlowPlan, source: Cluster) -> Mapping[str, Retention]:
-        """Return the retention by source topic; read it if topics appeared, or if the last reading is old."""
+        """Return the retention by source topic; read it if topics appeared or it is old."""
         topics = {topic for topic, _ in plan.labels}
         is_due = time.monotonic() - self._read_s > RETENTION_EVERY_S
         if is_due or not topics <= self._known.keys():
@@ -59,7 +59,7 @@ class SourceRetention:
 
 
 class StatusLog:
-    """Logs the status of partitions when it changes; before the first log line a partition counts as OK."""
+    """Logs the status of partitions when it changes. At first each counts as OK."""
 
     def __init__(self) -> None:
         self._logged: dict[Labels, Status] = {}
@@ -70,7 +70,7 @@ class StatusLog:
         self._logged = {labels: status for labels, status in self._logged.items() if labels in wanted}
 
     def log_changes(self, rows: Sequence[LagRow]) -> None:
-        """Log what changed since the last time. UNKNOWN for lack of polls is not logged: so every start begins."""
+        """Log what changed. UNKNOWN for lack of polls is not logged: every start has that."""
         changes: dict[Status, list[LagRow]] = {}
         for row in rows:
             is_new = row.status is not self._logged.get(row.key, Status.OK)
@@ -104,9 +104,10 @@ class _Flow:
 
 
 class Poller:
-    """Feeds the recorder; keeps the last polls in a file, so that a status survives a restart.
+    """Polls flows, and records, logs and keeps their rows.
 
-    Each flow may be polled by its own thread: a cluster that hangs makes no other flow's numbers old.
+    The last polls are kept in a file, so that a status survives a restart. Each flow may be polled by its own thread: a
+    cluster that hangs makes no other flow's numbers old.
     """
 
     def __init__(
@@ -187,10 +188,10 @@ class Poller:
         # What was last seen of a lost cluster is what a failover knows of it.
         if time.monotonic() - self._saved_s > SAVE_EVERY_S or has_just_failed:
             self.save()
-        self.polls += 1  # last: whoever counts polls finds what they brought
+        self.polls += 1  # last: a counted poll is recorded
 
     def save(self) -> None:
-        """Write the last polls to the file; without it only the next start is blind for a window."""
+        """Write the last polls to the file, so that the next start is not blind."""
         with self._saving:
             self._saved_s = time.monotonic()
             try:
@@ -206,7 +207,7 @@ class Poller:
             flow.pending.close()
 
     def _publish(self, plan: FlowPlan, source: Cluster, flow: _Flow, positions: Mapping[TopicPartition, int]) -> None:
-        """Commit positions to a group on the source, where every lag tool looks; nothing depends on them."""
+        """Commit positions to a group on the source, for lag tools; nothing depends on them."""
         if not positions or source.holds(plan.source_group_id, positions):
             return
         objection = source.publish(plan.source_group_id, positions)
@@ -229,7 +230,7 @@ class Poller:
 
 
 class TrackedSeries:
-    """What this process must measure of each flow, as far as it is known which slots it serves."""
+    """What this process must measure of each flow, as far as its slots are known."""
 
     def __init__(self, flows: Sequence[FlowState], recorder: Recorder, poller: Poller, progress: FlowProgress) -> None:
         self._flows = flows
@@ -303,7 +304,7 @@ class Polling:
             thread.start()
 
     def end(self, *, within_s: float, once_more: bool) -> list[str]:
-        """Wait for the polls that run, `once_more` poll what answered, and keep what is known for the next start.
+        """Wait for running polls, perhaps poll once more, and save the last polls.
 
         Returns:
             The flows of which a cluster does not answer.

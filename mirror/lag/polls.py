@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -18,7 +19,7 @@ Question = Callable[[FlowPlan, Cluster], T]  # a function of mirror.lag.cluster_
 
 
 class Poll(Protocol):
-    """Asks the clusters of a flow, each separately: if one does not respond, the numbers of the other are read all the same."""
+    """Asks the clusters of a flow, each separately: if one is dead, the other still responds."""
 
     def ask(
         self, question: Question[T], plan: FlowPlan, cluster: Cluster, *, is_optional: bool = False
@@ -37,11 +38,11 @@ class PendingQuestions:
     """The questions that a flow's clusters have not responded to yet. Not for several threads."""
 
     def __init__(self) -> None:
-        self._calls: dict[Question[Any], BackgroundCall[Any]] = {}
+        self._calls: defaultdict[Question[Any], BackgroundCall[Any]] = defaultdict(BackgroundCall)
 
     def call(self, question: Question[T]) -> BackgroundCall[T]:
         """Return the call that a question is asked by, one at a time."""
-        return self._calls.setdefault(question, BackgroundCall())
+        return self._calls[question]
 
     def close(self) -> None:
         """Ask no more."""
@@ -51,7 +52,7 @@ class PendingQuestions:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PatientPoll:
-    """A poll of the driver: a response that takes longer than PATIENCE_S is one of a later poll."""
+    """A poll of the driver: a response after more than PATIENCE_S counts later."""
 
     pending: PendingQuestions
     on_response: Callable[[str, bool], None]  # alias, and whether the cluster is up
@@ -75,7 +76,7 @@ class PatientPoll:
 
 @dataclass(slots=True)
 class BoundedPoll:
-    """A poll of the inspector: a cluster that failed to respond once is not asked again."""
+    """A poll of the inspector: a cluster that failed once is not asked again."""
 
     now_s: float  # when it began, epoch seconds
     owner: str  # address of the process of this settings file, "" if it does not respond

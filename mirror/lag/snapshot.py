@@ -24,7 +24,7 @@ class Snapshot:
 def selected(
     rows: Iterable[LagRow], *, groups: Sequence[str] = (), topics: Sequence[str] = (), only_lagging: bool = False
 ) -> list[LagRow]:
-    """Return the rows of these groups and topics (all when none is named; a topic by either of its names)."""
+    """Return the rows of these groups and topics (by either name); of all by default."""
     return [
         row
         for row in rows
@@ -57,6 +57,6 @@ class RowTrends:
                     lags.append((minute, row.lag))
 
     def of(self, row: LagRow) -> list[tuple[float, int]]:
-        """Return (epoch seconds of a minute, lag) of a row, the oldest first; minutes in which it was not known are missing."""
+        """Return minutes (epoch seconds) and lags of a row, oldest first, without unknown ones."""
         with self._lock:
             return [(minute * MINUTE_S, lag) for minute, lag in self._lags.get(row.key, ())]

@@ -160,7 +160,7 @@ def test_facts_come_from_rows_and_from_what_the_appliance_tells():
     snapshot = Snapshot(time_s=1.0, rows=rows, clusters=(("a", True), ("b", True)))
     found = facts_of("a->b", snapshot, source="a", target="b", served=served)
     assert (found.partitions, found.unknown, found.missing, found.waits_s, found.level_in_s) == (3, 1, 4, 4.0, 2.0)
-    assert facts_of("a->b", snapshot, source="a", target="c", served=None).target_up is False
+    assert facts_of("a->b", snapshot, source="a", target="c", served=ServedFacts()).target_up is False
 
 
 def test_the_worst_flow_is_the_answer_for_all():
