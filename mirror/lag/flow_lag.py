@@ -35,7 +35,7 @@ class FlowLag:
 
     def read(self, plan: FlowPlan, source: Cluster, target: Cluster, poll: Poll) -> FlowOffsets:
         """Read and keep the offsets of all partitions, and read since when records wait."""
-        response = poll.ask(positions, plan, target)
+        response = poll.request(positions, plan, target)
         if response is not None:
             self._positions = Positions(*response)
         elif self._positions is None:
@@ -126,12 +126,12 @@ class FlowLag:
 
     def _shown(self, plan: FlowPlan, source: Cluster, poll: Poll) -> Positions | None:
         """Return the positions that the source shows (mirror.source.group.enabled), whose age is unknown."""
-        shown = poll.ask(shown_positions, plan, source, is_optional=True)
+        shown = poll.request(shown_positions, plan, source, is_optional=True)
         return Positions(shown[0], LONG_AGO_S) if shown is not None and shown[0] else None
 
 
 def _logs(plan: FlowPlan, source: Cluster, poll: Poll) -> LogBounds | None:
-    response = poll.ask(log_bounds, plan, source)
+    response = poll.request(log_bounds, plan, source)
     return None if response is None else response[0]._replace(read_s=response[1])
 
 

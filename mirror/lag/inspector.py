@@ -34,7 +34,7 @@ from mirror.model.topic_partition import TopicPartition
 log = logging.getLogger("mirror")
 
 READY_S = 2.0
-# How long a cluster may take to respond; after one question without a response it is asked no more in this poll
+# How long a cluster may take to respond; after one request without a response it gets no more in this poll
 CLUSTER_S = 3.0
 
 
@@ -155,8 +155,8 @@ class InspectedFlow:
         While the target's topics are unknown, every matching topic of the source counts. None if nothing is known at all.
         """
         flow = self._flow
-        on_target = poll.read(self._target, self._target.topics)
-        on_source = poll.read(
+        on_target = poll.response(self._target, self._target.topics)
+        on_source = poll.response(
             self._source, lambda: source_topics(flow, self._source, on_target or {}, known=self._known)
         )
         if on_source is None or (on_target is None and self._plan is not None):
@@ -190,7 +190,7 @@ class InspectedFlow:
         """Return the positions that the target has of the flow, by remote topic and partition."""
         policy, source = self._flow.policy, self._flow.source.alias
         group = flow_plan(self._flow, [], {}).group
-        offsets = poll.read(self._target, lambda: group_offsets(group, self._target)) or {}
+        offsets = poll.response(self._target, lambda: group_offsets(group, self._target)) or {}
         return {
             place: offset
             for place, offset in offsets.items()
@@ -211,12 +211,12 @@ class InspectedGroups:
 
     def read(self, poll: BoundedPoll) -> list[LagRow]:
         """Return a row per group and partition."""
-        groups = poll.read(self.cluster, lambda: consumer_groups(self.cluster))
+        groups = poll.response(self.cluster, lambda: consumer_groups(self.cluster))
         if groups is None:
             return [self._judged_again(row, poll) for row in self._rows]
         warn_of_left_out(groups, self.cluster.alias, self.hidden)
         places = sorted({place for group in groups for place in (*group.offsets, *group.owners)})
-        ends = poll.read(self.cluster, lambda: log_ends(self.cluster, places)) or {}
+        ends = poll.response(self.cluster, lambda: log_ends(self.cluster, places)) or {}
         self._rows = [row for group in groups for row in self._of_group(group, ends, poll)]
         return self._rows
 

@@ -28,7 +28,7 @@ from mirror.lag.flow_lag import FlowLag
 from mirror.lag.flow_progress import FlowProgress
 from mirror.lag.flow_summary import summary
 from mirror.lag.judgement import HISTORY_AGE_S, Judge
-from mirror.lag.polls import PatientPoll, PendingQuestions
+from mirror.lag.polls import PatientPoll, PendingRequests
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import first_few
@@ -97,7 +97,7 @@ class _Flow:
     """What is kept of one flow from poll to poll."""
 
     lag: FlowLag
-    pending: PendingQuestions = field(default_factory=PendingQuestions)
+    pending: PendingRequests = field(default_factory=PendingRequests)
     retention: SourceRetention = field(default_factory=SourceRetention)
     had_failure: bool = False  # a cluster did not respond, as logged
     had_objection: bool = False  # the source refused to show positions, as logged

@@ -58,21 +58,21 @@ class Described(Cluster):
 
 
 class Clusters:
-    """Answers as a poll's clusters do; None is no answer. Keeps what it was asked, in order."""
+    """Responds as a poll's clusters do; None is no response. Keeps the requests, in order."""
 
     def __init__(self, *, positions=None, shown=None, ends=None, starts=None):
         self.committed, self.shown, self.ends, self.starts = positions, shown or {}, ends, starts or {}
         self.stable, self.open = {}, {}
-        self.questions: list = []
+        self.requests: list = []
         self.now_s = 100.0  # when positions are read; log ends are a second later
 
-    def ask(self, question, plan, cluster, *, is_optional=False):
-        self.questions.append(question)
-        assert cluster == ("b" if question is positions else "a")
-        assert is_optional == (question is shown_positions)
-        if question is positions:
+    def request(self, read, plan, cluster, *, is_optional=False):
+        self.requests.append(read)
+        assert cluster == ("b" if read is positions else "a")
+        assert is_optional == (read is shown_positions)
+        if read is positions:
             return None if self.committed is None else (self.committed, self.now_s)
-        if question is shown_positions:
+        if read is shown_positions:
             return self.shown, self.now_s
         return None if self.ends is None else self._bounds()
 
@@ -101,7 +101,7 @@ def test_a_positions_are_read_before_log_ends():
     """A. Positions are read before log ends: no lag is negative."""
     clusters = Clusters(positions={KEYS[0]: 7}, ends=dict.fromkeys(KEYS, 10))
     found = read(lag_of(), clusters)
-    assert clusters.questions == [positions, log_bounds]
+    assert clusters.requests == [positions, log_bounds]
     assert lags(found) == {KEYS[0]: 3, KEYS[1]: None}
     assert found.is_target_read
     assert found.seen_s == 100.0
@@ -116,7 +116,7 @@ def test_b_while_the_target_does_not_answer_the_last_positions_hold():
     assert lags(found) == {KEYS[0]: 92, KEYS[1]: None}
     assert found.positions.read_s == 100.0
     assert not found.is_target_read
-    assert shown_positions not in clusters.questions
+    assert shown_positions not in clusters.requests
 
 
 def test_b_before_its_first_answer_those_of_an_earlier_runs_polls_hold_else_those_that_the_source_shows():
@@ -137,7 +137,7 @@ def test_b_a_source_that_shows_nothing_is_asked_again_and_one_that_shows_somethi
     clusters.shown = {KEYS[1]: 6}
     for _ in range(2):
         assert lags(read(lag, clusters)) == {KEYS[0]: None, KEYS[1]: 4}
-    assert clusters.questions.count(shown_positions) == 2
+    assert clusters.requests.count(shown_positions) == 2
 
 
 def test_c_while_the_source_does_not_answer_nothing_is_known_of_its_logs():
@@ -315,11 +315,11 @@ def test_positions_that_a_cluster_refuses_to_show_leave_its_other_numbers_in_the
         raise ClusterRefuses("cluster a: not authorized", cluster="a")
 
     poll = BoundedPoll(1000.0, owner="")
-    assert poll.ask(refuses, PLAN, source, is_optional=True) is None
-    assert poll.ask(log_bounds, PLAN, source) is not None
-    assert poll.ask(refuses, PLAN, source) is None
+    assert poll.request(refuses, PLAN, source, is_optional=True) is None
+    assert poll.request(log_bounds, PLAN, source) is not None
+    assert poll.request(refuses, PLAN, source) is None
     assert poll.problems == {"a": "cluster a: not authorized"}
-    assert poll.ask(log_bounds, PLAN, source) is None  # it is not asked again in this poll
+    assert poll.request(log_bounds, PLAN, source) is None  # it is not asked again in this poll
 
 
 def test_old_answers_count_for_the_poller_and_not_for_a_row_of_now():

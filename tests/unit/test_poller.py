@@ -410,6 +410,28 @@ def test_a_cluster_that_refuses_is_up_and_its_reason_is_logged(recorder, tmp_pat
     assert recorder.value("kafka_mirror_cluster_up", ("a", "b", "b")) == 0
 
 
+def test_positions_that_the_source_does_not_show_in_time_hold_up_no_log_ends(recorder, tmp_path, monkeypatch):
+    monkeypatch.setattr("mirror.lag.polls.PATIENCE_S", 0.05)
+    poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b")
+    target.is_up, responds = False, threading.Event()
+
+    def hangs(group, wanted):
+        responds.wait(10)
+        return dict.fromkeys(wanted, 6)
+
+    monkeypatch.setattr(source, "committed", hangs)
+    poll(poller, source, target)
+    assert recorder.value("kafka_mirror_source_end_offset", SERIES) == 10
+    assert recorder.value("kafka_mirror_lag_records", SERIES) is None
+    responds.set()
+    eventually(
+        lambda: poll(poller, source, target) or recorder.value("kafka_mirror_lag_records", SERIES) == 4,
+        within_s=5,
+        because="a later poll gets the response",
+    )
+    poller.close()
+
+
 def test_positions_that_the_source_refuses_to_show_are_no_failure_of_the_poll(recorder, tmp_path, monkeypatch):
     poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b")
     target.is_up = False
