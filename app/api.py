@@ -19,7 +19,7 @@ from metrics.trend import Point, ill_since
 from metrics.verdict import Status
 from mirror.lag.failover import FailoverReadiness
 from mirror.lag.flow_summary import FlowSummary, summaries, worst_first
-from mirror.lag.rows import Snapshot
+from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import json_text
 
 FILTERS = ("source", "target", "group", "topic", "partition", "status", "search")

@@ -1,12 +1,11 @@
-"""Ask of each flow whether one may fail over now, from a poll and from what the appliance serves."""
+"""Answer for each flow whether consumers may fail over now, from a poll and from the status of its process."""
 
 from __future__ import annotations
 
 from app.inspection import process_status
-from metrics.process_status import ProcessStatus
-from mirror.lag.failover import FailoverReadiness, facts_of, judged, served_facts
+from mirror.lag.failover import FailoverReadiness, readiness
 from mirror.lag.flow_summary import FlowSummary
-from mirror.lag.rows import Snapshot
+from mirror.lag.snapshot import Snapshot
 
 
 def answers(snapshot: Snapshot, flows: list[FlowSummary]) -> list[FailoverReadiness]:
@@ -15,9 +14,4 @@ def answers(snapshot: Snapshot, flows: list[FlowSummary]) -> list[FailoverReadin
         status = process_status()
     except OSError:
         status = None
-    return [_answer(snapshot, flow, status) for flow in flows]
-
-
-def _answer(snapshot: Snapshot, flow: FlowSummary, status: ProcessStatus | None) -> FailoverReadiness:
-    own = None if status is None else served_facts(status, flow.name)
-    return judged(facts_of(flow.name, snapshot, source=flow.source, target=flow.target, served=own))
+    return [readiness(flow.name, snapshot, source=flow.source, target=flow.target, status=status) for flow in flows]

@@ -10,9 +10,9 @@ import streamlit as st
 
 from app.inspection import settings
 from app.session import plain
+from metrics.lag_row import LagRow
 from metrics.process_status import flow_of
 from mirror.errors import MirrorError
-from mirror.lag.rows import LagRow
 from mirror.runtime.prometheus import FiringAlert, Prometheus
 
 NAMED = ("topic", "cluster", "group")  # labels that say what an alert is about, beside its flow

@@ -15,7 +15,7 @@ from app.switches import draw_switches
 from app.tables import failovers, readiness_table
 from mirror.lag.failover import Answer
 from mirror.lag.flow_summary import at_least, summaries
-from mirror.lag.rows import Snapshot
+from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import duration
 
 

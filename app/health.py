@@ -12,7 +12,7 @@ from app.session import ROW_HEIGHT, live, plain
 from app.tables import health_table
 from app.verdicts import coloured
 from metrics.verdict import Status
-from mirror.lag.rows import Snapshot
+from mirror.lag.snapshot import Snapshot
 
 
 def page() -> None:

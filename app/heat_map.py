@@ -9,8 +9,8 @@ from operator import attrgetter
 from typing import Any
 
 from app.verdicts import MEANING, SHAPES, shown, tone
+from metrics.lag_row import LagRow
 from metrics.verdict import Status
-from mirror.lag.rows import LagRow
 from mirror.lag.text import duration
 
 _PARTITION = attrgetter("partition")

@@ -17,7 +17,7 @@ from metrics.trend import Point, ill_since, joined
 from metrics.verdict import Status
 from mirror.errors import MirrorError
 from mirror.lag.flow_summary import summaries, worst_first
-from mirror.lag.rows import Snapshot
+from mirror.lag.snapshot import Snapshot
 from mirror.runtime.prometheus import Prometheus
 
 ALERTS = 3

@@ -12,10 +12,11 @@ from app.inspection import last_errors, process_status, settings, unread, watch
 from app.session import field, fields, live, plain
 from app.tables import board_link, narrowed, window_table
 from app.verdicts import MEANING, coloured
+from metrics.lag_row import LagRow
 from metrics.trend import MINUTE_S
 from metrics.verdict import WINDOW, Sample
 from mirror.lag.flow_summary import worst_first
-from mirror.lag.rows import LagRow, Snapshot
+from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import duration, level_in, utc
 
 

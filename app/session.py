@@ -12,8 +12,9 @@ import streamlit as st
 from app.inspection import settings, watch
 from app.tables import link, table
 from app.verdicts import colour, shown
+from metrics.lag_row import LagRow
 from metrics.verdict import Status
-from mirror.lag.rows import LagRow, Snapshot
+from mirror.lag.snapshot import Snapshot
 
 ROW_HEIGHT = 28  # px; a screen shows many
 SPARKLINES = 500  # rows that have one: a table of thousands is for searching

@@ -9,9 +9,10 @@ from app.inspection import process_status
 from app.session import explained, field, fields, live, plain
 from app.tables import differing_settings, narrowed
 from app.verdicts import coloured
+from metrics.lag_row import LagRow
 from metrics.verdict import Status
 from mirror.lag.flow_summary import at_least, worst_first
-from mirror.lag.rows import LagRow, Snapshot
+from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import duration
 
 

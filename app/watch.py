@@ -7,10 +7,11 @@ import threading
 import time
 from typing import Protocol
 
+from metrics.lag_row import LagRow
 from metrics.trend import Trend
 from metrics.verdict import Sample
 from mirror.lag.flow_summary import summaries
-from mirror.lag.rows import LagRow, RowTrends, Snapshot
+from mirror.lag.snapshot import RowTrends, Snapshot
 
 log = logging.getLogger("mirror")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from metrics.lag_row import LagRow, RowKey
+from metrics.series import Labels
 from metrics.verdict import Sample
 
 
@@ -16,7 +18,7 @@ class Retention(NamedTuple):
 
 
 def headroom(retention: Retention, samples: Sequence[Sample], lag_s: float) -> float | None:
-    """Return the seconds until deletion may reach one topic-partition's next record, None when it never does.
+    """Return the seconds until deletion may reach a partition's next record; None: never.
 
     Args:
         retention: The topic's, in effect.
@@ -36,3 +38,30 @@ def headroom(retention: Retention, samples: Sequence[Sample], lag_s: float) -> f
         if speed > 0:
             left.append((last.position - last.start) / speed)
     return max(0.0, min(left)) if left else None
+
+
+def nearest(
+    rows: Iterable[LagRow], retention: Mapping[str, Retention], samples_of: Callable[[RowKey], Sequence[Sample]]
+) -> dict[Labels, float | None]:
+    """Return the shortest headroom of each topic; None if unknown or without limit.
+
+    Args:
+        rows: The rows of a flow; topics of which no lag is known are left out.
+        retention: By source topic.
+        samples_of: Returns the polls of a row, the newest last.
+
+    Returns:
+        Seconds by the labels of the topic: source, target, remote topic.
+    """
+    found: dict[Labels, float | None] = {}
+    for row in rows:
+        if row.lag is None:
+            continue
+        topic = row.key[:3]
+        so_far = found.setdefault(topic, None)
+        if row.replicated_until_s is None or row.lag_seconds is None:
+            continue  # it is unknown since when its first record waits
+        left = headroom(retention.get(row.topic, Retention()), samples_of(row.key), row.lag_seconds)
+        if left is not None:
+            found[topic] = left if so_far is None else min(so_far, left)
+    return found

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from operator import itemgetter
 from typing import Any
 
 from metrics.as_of import CLOCK, UNTIL, MaxAge, as_of
 from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION, SLOT
+from metrics.lag_row import LagRow
 from metrics.reports import CheckpointReport
 from metrics.series import Labels, Value
+from metrics.verdict import FLOW_STATUSES
 from metrics.window_recorder import HISTOGRAMS, SPENT_ON, WindowRecorder
 
 _CHECKPOINT_LATENCY = "kafka_mirror_checkpoint_latency_ms"
@@ -166,23 +169,37 @@ class Recorder(WindowRecorder):
 
     # --- what polls find ---------------------------------------------------------------------------------------
 
-    def record_offsets(
-        self, labels: Labels, *, start: int | None, end: int, replicated: int | None, now_s: float | None = None
-    ) -> None:
-        """Take in one poll of a topic-partition, by default of now; an unknown position leaves no lag, which is not lag 0."""
-        with self._lock:
-            self._ends_s[labels] = time.time() if now_s is None else now_s
-            self._set("kafka_mirror_source_end_offset", labels, end)
-            if start is not None:
-                self._set("kafka_mirror_source_start_offset", labels, start)
-            if replicated is not None:
-                self._set("kafka_mirror_replicated_offset", labels, replicated)
-                self._set("kafka_mirror_lag_records", labels, max(0, end - replicated))
+    def record_rows(self, flow: Labels, rows: Sequence[LagRow], *, read_s: float, now_s: float) -> None:
+        """Record one poll of a flow. An unknown position leaves no lag, which is not lag 0; other unknown values stay.
 
-    def record_replicated_until(self, labels: Labels, until_s: float) -> None:
-        """Take in up to when (epoch seconds) everything written is replicated. Where that is not known, it stays what it was."""
+        Args:
+            flow: Source and target.
+            rows: One per partition of the flow.
+            read_s: When the log ends were requested, epoch seconds.
+            now_s: When the rows got their status, epoch seconds.
+        """
+        counts = Counter(row.status for row in rows)
         with self._lock:
-            self._set(UNTIL, labels, until_s)
+            for row in rows:
+                self._row(row, read_s)
+            self._judged_s[flow] = now_s
+            for status in FLOW_STATUSES:
+                self._set("kafka_mirror_partitions", (*flow, status.name.lower()), counts[status])
+
+    def _row(self, row: LagRow, read_s: float) -> None:
+        labels = row.key
+        if row.log_end is not None:
+            self._ends_s[labels] = read_s
+            self._set("kafka_mirror_source_end_offset", labels, row.log_end)
+            if row.log_start is not None:
+                self._set("kafka_mirror_source_start_offset", labels, row.log_start)
+            if row.offset is not None and row.lag is not None:
+                self._set("kafka_mirror_replicated_offset", labels, row.offset)
+                self._set("kafka_mirror_lag_records", labels, row.lag)
+                if row.replicated_until_s is not None:
+                    self._set(UNTIL, labels, row.replicated_until_s)
+        self._set("kafka_mirror_partition_status", labels, row.status)
+        self._set("kafka_mirror_partition_behind_open_transaction", labels, int(bool(row.held_by)))
 
     def record_headroom(self, topic: Labels, seconds: float | None) -> None:
         """Take in how long retention leaves the topic's first record that is not replicated; None without limit."""
@@ -191,23 +208,6 @@ class Recorder(WindowRecorder):
                 self._series["kafka_mirror_retention_headroom_seconds"].pop(topic, None)
             else:
                 self._set("kafka_mirror_retention_headroom_seconds", topic, seconds)
-
-    def record_status(self, labels: Labels, code: int) -> None:
-        """Take in the verdict on a topic-partition."""
-        with self._lock:
-            self._set("kafka_mirror_partition_status", labels, code)
-
-    def record_hold(self, labels: Labels, *, is_held: bool) -> None:
-        """Record whether all waiting records of a partition are held up by an open transaction."""
-        with self._lock:
-            self._set("kafka_mirror_partition_behind_open_transaction", labels, int(is_held))
-
-    def record_status_counts(self, flow: Labels, counts: Mapping[str, int], *, now_s: float | None = None) -> None:
-        """Take in how many topic-partitions of a flow have each verdict, those of nobody included; by default of now."""
-        with self._lock:
-            self._judged_s[flow] = time.time() if now_s is None else now_s
-            for status, count in counts.items():
-                self._set("kafka_mirror_partitions", (*flow, status), count)
 
     def record_poll(self, flow: Labels, *, now_s: float, took_s: float) -> None:
         """Take in that a flow's offsets were read."""

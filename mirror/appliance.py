@@ -27,6 +27,7 @@ from mirror.flows.heartbeats import HeartbeatEmitter
 from mirror.flows.upkeep import BEGIN_AGAIN_S, FlowMaintenance
 from mirror.handover.membership import Membership, Memberships
 from mirror.lag.failover import answer_failover
+from mirror.lag.flow_progress import FlowProgress
 from mirror.lag.judgement import horizon_of
 from mirror.lag.poller import Poller, Polling, TrackedSeries
 from mirror.model.slot_lease import lane_takes_s
@@ -78,15 +79,17 @@ class Appliance:
         self.recorder = Recorder(horizon)
         self.flows = [state_of(flow) for flow in settings.flows]
         self.port = 0
+        self._flow_progress = FlowProgress()
         self.poller = Poller(
             self.recorder,
             self._folder.path / HISTORY_FILE,
+            progress=self._flow_progress,
             horizon=horizon,
             publishes=settings.mirror.source_group_enabled,
         )
         self._plans = Plans(self._folder.path / "plan", self.flows)
         self._progress = lane_progress(settings.mirror)
-        self._accounts = TrackedSeries(self.flows, self.recorder, self.poller)
+        self._accounts = TrackedSeries(self.flows, self.recorder, self.poller, self._flow_progress)
 
     def run(self, *, on_started: Callable[[Appliance], None] | None = None) -> None:
         """Replicate until `stop` is called or SIGTERM or SIGINT arrives; then hand every position over and return.
@@ -252,6 +255,7 @@ class Appliance:
 
     def _reported(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
         self.recorder.record_windows(rows, now_s=now_s)
+        self._flow_progress.record_windows(rows, now_s=now_s)
         odd = {(row.source, row.target) for row in rows if row.rewinds or row.is_topic_in_question}
         with_gaps = {(row.source, row.target) for row in rows if row.rewinds or row.lost}
         for state in self.flows:

@@ -14,7 +14,7 @@ from mirror.commands.options import add_file, describe
 from mirror.config.given import settings_given
 from mirror.config.settings import Settings
 from mirror.errors import SettingsError
-from mirror.lag.failover import Answer, FailoverReadiness, ServedFacts, facts_of, judged, served_facts, worst
+from mirror.lag.failover import Answer, FailoverReadiness, readiness, worst
 from mirror.lag.inspector import Inspector
 from mirror.lag.text import duration
 
@@ -67,16 +67,9 @@ def failover_check(settings: Settings, flow: str, *, as_json: bool) -> int:
         snapshot = inspector.poll()
     finally:
         inspector.close()
+    status = _process_status(settings)
     answers = [
-        judged(
-            facts_of(
-                each.name,
-                snapshot,
-                source=each.source.alias,
-                target=each.target.alias,
-                served=_served(settings, each.source.alias, each.target.alias),
-            )
-        )
+        readiness(each.name, snapshot, source=each.source.alias, target=each.target.alias, status=status)
         for each in settings.flows
         if not flow or each.name == flow
     ]
@@ -103,10 +96,10 @@ def text(answers: Sequence[FailoverReadiness], *, coloured: bool = False) -> str
     return "\n".join([*lines, ""])
 
 
-def _served(settings: Settings, source: str, target: str) -> ServedFacts | None:
+def _process_status(settings: Settings) -> ProcessStatus | None:
     try:
         status = settings.mirror.http.read(settings.mirror.metrics_address, STATUS_PATH, timeout_s=TOLD_S)
-        return served_facts(ProcessStatus.parse(status), f"{source}->{target}")
+        return ProcessStatus.parse(status)
     except (OSError, ValueError):
         return None
 

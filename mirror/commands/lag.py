@@ -8,12 +8,13 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
+from metrics.lag_row import LagRow
 from mirror.commands.options import add_targets, describe, names
 from mirror.config.given import add_mirror, settings_given
 from mirror.config.settings import Settings
 from mirror.errors import EXIT_CLUSTER
 from mirror.lag.inspector import Inspector
-from mirror.lag.rows import LagRow, Snapshot, selected
+from mirror.lag.snapshot import Snapshot, selected
 from mirror.lag.text import checker_text, csv_text, json_text, wide_text
 from mirror.runtime.text_columns import one_line
 

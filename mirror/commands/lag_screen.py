@@ -12,10 +12,11 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, Static
 
+from metrics.lag_row import LagRow, RowKey
 from metrics.trend import Trend
 from metrics.verdict import Sample
 from mirror.lag.flow_summary import summaries
-from mirror.lag.rows import LagRow, RowKey, Snapshot
+from mirror.lag.snapshot import Snapshot
 from mirror.lag.terminal import COLUMNS, NUMBERS, SORTS, cells, colour, filtered, flow_line
 
 MOST_ROWS = 500  # more than anybody scrolls; the filter finds the others

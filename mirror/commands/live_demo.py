@@ -8,10 +8,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from metrics.recorder import Recorder
+from metrics.series import Labels
+from metrics.verdict import Status
 from mirror.appliance import Appliance
 from mirror.commands.verify import verified
 from mirror.config.load import load
@@ -23,15 +26,25 @@ from mirror.embedded.load import Load
 from mirror.embedded.ports import free_port
 from mirror.kafka.cluster import Cluster
 from mirror.lag.cluster_offsets import log_ends
-from mirror.lag.live_table import lag_table
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.prometheus import Prometheus
+from mirror.runtime.text_columns import aligned
 
 log = logging.getLogger("mirror")
 
 REDRAW_S = 2.0
 DRAIN_S = 60.0
 DEFAULT_PORT = 9404
+COLUMNS = ("flow", "topic", "partition", "offset", "log end", "lag", "rec/s", "age ms", "latency ms", "status")
+NUMBERS = range(2, len(COLUMNS) - 1)
+VALUES = (
+    "kafka_mirror_replicated_offset",
+    "kafka_mirror_source_end_offset",
+    "kafka_mirror_lag_records",
+    "kafka_mirror_record_rate",
+    "kafka_mirror_record_age_ms_avg",
+    "kafka_mirror_replication_latency_ms_avg",
+)
 
 
 def demo(*, seconds: float | None, rate: int) -> int:
@@ -221,3 +234,21 @@ class _Watcher:
         if sum(ends.values()) != written:  # new topics without transactions: an end is a count
             differences.append(f"backup has {sum(ends.values()):,} records, the load wrote {written:,}")
         return found.compared, differences
+
+
+def lag_table(recorder: Recorder, partitions: Iterable[Labels]) -> str:
+    """Return one line per topic-partition (labels source, target, topic, partition); unknown shows as "-"."""
+    rows = [COLUMNS]
+    for labels in sorted(partitions, key=lambda labels: (*labels[:3], int(labels[3]))):
+        source, target, topic, partition = labels
+        values = (_show(recorder.value(name, labels)) for name in VALUES)
+        code = recorder.value("kafka_mirror_partition_status", labels)
+        status = "-" if code is None else Status(int(code)).name
+        rows.append((f"{source}->{target}", topic, partition, *values, status))  # type: ignore[arg-type]
+    return aligned(rows, right=NUMBERS)
+
+
+def _show(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.1f}" if value != int(value) else f"{int(value):,}"

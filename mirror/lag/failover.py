@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from metrics.process_status import ProcessStatus
 from metrics.series import Labels
 from metrics.verdict import Status
 from mirror.checkpoints.rules import State
-from mirror.lag.rows import Snapshot
+from mirror.lag.snapshot import Snapshot
 from mirror.runtime.logs import first_few
 
 _SERVED = _STATES, _REREAD, _CHECKPOINTS, _DIFFERENCES, _SLOTS, _OWNED, _PROCESSES = tuple(
@@ -50,44 +50,27 @@ class Answer(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of one flow. None and empty mean unknown. Unknown is never taken for healthy.
+    """What is known of one flow. None is unknown, and never taken for healthy."""
 
-    Attributes:
-        flow: "A->B".
-        source_up: Whether the source answers.
-        target_up: Whether the target answers.
-        partitions: Topic-partitions of the flow.
-        unknown: Those whose lag is unknown.
-        absent: Those that are not on the target at all, by the names that they would have there.
-        missing: Records of those that are known that are not on the target.
-        waits_s: How long the first of them waits; None where that of any is not known.
-        age_s: How old these numbers are.
-        level_in_s: When all would be there at the present rates; None where they never would.
-        groups: By consumer group of the source: topic-partitions by state of their offsets; None: unknown.
-        reread: Records that each group would read again.
-        differences: Records that `verify` found different; None where nothing was compared.
-        unserved: Slots that no process serves; None: unknown.
-    """
-
-    flow: str
-    source_up: bool
+    flow: str  # "A->B"
+    source_up: bool  # whether the source responds
     target_up: bool
-    partitions: int
-    unknown: int = 0
-    absent: Sequence[str] = ()
-    missing: int = 0
-    waits_s: float | None = 0.0
-    age_s: float = 0.0
-    level_in_s: float | None = None
-    groups: Mapping[str, Mapping[str, int]] | None = None
-    reread: Mapping[str, int] = field(default_factory=dict)
-    differences: int | None = None
-    unserved: int | None = None
+    partitions: int  # of the flow
+    unknown: int = 0  # partitions whose lag is unknown
+    absent: Sequence[str] = ()  # partitions that the target lacks, by the names that they would have there
+    missing: int = 0  # records that are not on the target, of the known partitions
+    waits_s: float | None = 0.0  # how long the first of them has waited; None if that of any partition is unknown
+    age_s: float = 0.0  # of these numbers
+    level_in_s: float | None = None  # until all are on the target at the present rates; None if the lag does not shrink
+    groups: Mapping[str, Mapping[str, int]] | None = None  # partitions by group of the source and state of their offset
+    reread: Mapping[str, int] = field(default_factory=dict)  # records that each group would read again
+    differences: int | None = None  # records that `verify` found different; None if nothing was compared
+    unserved: int | None = None  # slots that no process serves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverReadiness:
-    """The answer for one flow: what forbids a failover, what it costs, what is unknown, and when it would cost nothing."""
+    """The answer for one flow, with what forbids a failover, what it costs, what is unknown."""
 
     flow: str
     answer: Answer
@@ -168,41 +151,76 @@ def _not_there(facts: Facts) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedFacts:
-    """What the appliance alone knows of a flow: its groups' offsets by what became of them, and who serves its slots."""
+    """What only the process of a flow knows: fields of Facts, by default unknown."""
 
-    groups: Mapping[str, Mapping[str, int]] | None
-    reread: Mapping[str, int]
-    differences: int | None
-    unserved: int | None
+    groups: Mapping[str, Mapping[str, int]] | None = None
+    reread: Mapping[str, int] = field(default_factory=dict)
+    differences: int | None = None
+    unserved: int | None = None
 
 
-def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, served: ServedFacts | None) -> Facts:
-    """Return what a poll, and the appliance where it answers, say of a flow."""
-    rows = [row for row in snapshot.rows if row.is_flow and row.group == flow]
+def readiness(
+    flow: str, snapshot: Snapshot, *, source: str, target: str, status: ProcessStatus | None
+) -> FailoverReadiness:
+    """Return the answer for a flow; `status` is None if its process does not respond."""
+    served = ServedFacts() if status is None else served_facts(status, flow)
+    return judged(facts_of(flow, snapshot, source=source, target=target, served=served))
+
+
+def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, served: ServedFacts) -> Facts:
+    """Return the facts of a flow from a poll and from its process."""
     up = dict(snapshot.clusters)
-    known = [row for row in rows if row.lag is not None and row.status is not Status.UNKNOWN]
-    behind = [row for row in known if row.lag]
-    waits = [row.lag_seconds for row in behind]
-    levels = [row.level_in_s for row in behind]
+    lags = [
+        _Lag(row.remote_topic, str(row.partition), row.status, row.lag, row.lag_seconds, row.level_in_s)
+        for row in snapshot.rows
+        if row.is_flow and row.group == flow
+    ]
+    return _facts(flow, lags, source_up=up.get(source, False), target_up=up.get(target, False), served=served)
+
+
+class _Lag(NamedTuple):
+    """What counts of one partition, from its row or from its series."""
+
+    topic: str  # on the target
+    partition: str
+    status: float
+    lag: float | None
+    lag_seconds: float | None
+    level_in_s: float | None = None
+
+
+def _facts(
+    flow: str,
+    lags: Sequence[_Lag],
+    *,
+    source_up: bool,
+    target_up: bool,
+    served: ServedFacts,
+    age_s: float = 0.0,
+) -> Facts:
+    known = [each for each in lags if each.lag is not None and each.status != Status.UNKNOWN]
+    waits = [each.lag_seconds for each in known if each.lag]
+    levels = [each.level_in_s for each in known if each.lag]
     return Facts(
         flow=flow,
-        source_up=up.get(source, False),
-        target_up=up.get(target, False),
-        partitions=len(rows),
-        unknown=len(rows) - len(known),
-        absent=[f"{row.remote_topic}-{row.partition}" for row in rows if row.status is Status.ABSENT],
-        missing=sum(row.lag or 0 for row in known),
+        source_up=source_up,
+        target_up=target_up,
+        partitions=len(lags),
+        unknown=len(lags) - len(known),
+        absent=[f"{each.topic}-{each.partition}" for each in lags if each.status == Status.ABSENT],
+        missing=int(sum(each.lag or 0 for each in known)),
         waits_s=None if None in waits else max((wait for wait in waits if wait is not None), default=0.0),
+        age_s=age_s,
         level_in_s=None if None in levels else max((level for level in levels if level is not None), default=None),
-        groups=served.groups if served is not None else None,
-        reread=served.reread if served is not None else {},
-        differences=served.differences if served is not None else None,
-        unserved=served.unserved if served is not None else None,
+        groups=served.groups,
+        reread=served.reread,
+        differences=served.differences,
+        unserved=served.unserved,
     )
 
 
 def served_facts(status: ProcessStatus, flow: str) -> ServedFacts:
-    """Return what a process reports of one flow; the fields of what it does not report are unknown."""
+    """Return what a process reports of one flow; the rest is unknown."""
     groups: dict[str, dict[str, int]] = {}
     reread: dict[str, int] = {}
     sums: dict[str, float] = {}
@@ -241,44 +259,25 @@ def answer_failover(
         families: Series of a snapshot by family, of now; changed.
         now_s: The present, epoch seconds.
         flows: The flows to answer for.
-        telling_groups: Those of which this process is to know what became of consumer groups' offsets.
+        telling_groups: Those whose consumer groups this process must know, because it makes their checkpoints.
     """
-    served: dict[Labels, list[Labels]] = {flow: [] for flow in flows}
-    for labels in families["kafka_mirror_partition_status"]:
-        if labels[:2] in served:
-            served[labels[:2]].append(labels)
-    status = ProcessStatus.of({name: families[name] for name in _SERVED})
-    for flow, partitions in served.items():
-        found = served_facts(status, "->".join(flow))
-        if found.groups is None and flow not in telling_groups:  # another process reports them
-            found = replace(found, groups={})
-        families[ANSWER][flow] = float(judged(_facts(families, flow, partitions, now_s, found)).answer)
-
-
-def _facts(
-    families: Mapping[str, dict[Labels, Any]],
-    flow: Labels,
-    partitions: list[Labels],
-    now_s: float,
-    served: ServedFacts,
-) -> Facts:
-    lag, status = families["kafka_mirror_lag_records"], families["kafka_mirror_partition_status"]
-    known = [labels for labels in partitions if labels in lag and status[labels] != Status.UNKNOWN]
-    waits = [families["kafka_mirror_lag_seconds"].get(labels) for labels in known if lag[labels]]
-    up = families["kafka_mirror_cluster_up"]
-    read_s = families["kafka_mirror_last_poll_timestamp_seconds"].get(flow, 0.0)
-    return Facts(
-        flow="->".join(flow),
-        source_up=up.get((*flow, flow[0])) == 1,
-        target_up=up.get((*flow, flow[1])) == 1,
-        partitions=len(partitions),
-        unknown=len(partitions) - len(known),
-        absent=["-".join(labels[2:]) for labels in partitions if status[labels] == Status.ABSENT],
-        missing=int(sum(lag[labels] for labels in known)),
-        waits_s=None if None in waits else max((wait for wait in waits if wait is not None), default=0.0),
-        age_s=now_s - read_s,
-        groups=served.groups,
-        reread=served.reread,
-        differences=served.differences,
-        unserved=served.unserved,
-    )
+    lag, lag_seconds = families["kafka_mirror_lag_records"], families["kafka_mirror_lag_seconds"]
+    lags: dict[Labels, list[_Lag]] = {flow: [] for flow in flows}
+    for labels, code in families["kafka_mirror_partition_status"].items():
+        if labels[:2] in lags:
+            lags[labels[:2]].append(_Lag(labels[2], labels[3], code, lag.get(labels), lag_seconds.get(labels)))
+    status, up = ProcessStatus.of({name: families[name] for name in _SERVED}), families["kafka_mirror_cluster_up"]
+    for flow, own in lags.items():
+        name = "->".join(flow)
+        served = served_facts(status, name)
+        if served.groups is None and flow not in telling_groups:  # another process reports them
+            served = replace(served, groups={})
+        facts = _facts(
+            name,
+            own,
+            source_up=up.get((*flow, flow[0])) == 1,
+            target_up=up.get((*flow, flow[1])) == 1,
+            served=served,
+            age_s=now_s - families["kafka_mirror_last_poll_timestamp_seconds"].get(flow, 0.0),
+        )
+        families[ANSWER][flow] = float(judged(facts).answer)

@@ -1,91 +1,144 @@
-"""Measure one flow, poll by poll: positions, log bounds, and when the first unreplicated records were written."""
+"""Measure one flow, poll by poll, and make its rows: the poller's and the inspector's are made here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from dataclasses import replace
 
-from metrics.history import History
-from metrics.verdict import LONG_AGO_S, written_by_s
+from metrics.lag_row import LagRow
+from metrics.verdict import LONG_AGO_S, Status, Verdict, written_by_s
+from mirror.kafka.cluster import Cluster
+from mirror.lag.cluster_offsets import log_bounds, positions, shown_positions
 from mirror.lag.first_unreplicated import FirstUnreplicated
-from mirror.lag.partition_offsets import NO_POSITIONS, FlowOffsets, LogBounds, Positions, joined
-from mirror.model.flow_plan import FlowPlan
+from mirror.lag.flow_offsets import NO_POSITIONS, FlowOffsets, LogBounds, Positions, joined, time_lag_s
+from mirror.lag.judgement import Judge
+from mirror.lag.polls import Poll
+from mirror.model.flow_plan import Absent, FlowPlan, PlannedPartition
 from mirror.model.topic_partition import TopicPartition
 
 
-class FlowClusters(Protocol):
-    """Asks a flow's two clusters for one poll (mirror.lag.cluster_offsets)."""
-
-    def positions(self, plan: FlowPlan) -> Positions | None:
-        """Return the positions on the target; None while it does not answer."""
-
-    def shown_positions(self, plan: FlowPlan) -> Mapping[TopicPartition, int]:
-        """Return the positions that the source shows to lag tools; none while it does not answer."""
-
-    def log_bounds(self, plan: FlowPlan) -> LogBounds | None:
-        """Return the bounds of the source's logs; None while it does not answer."""
-
-
 class FlowLag:
-    """Measures one flow, and keeps its last positions and its connections to the source from poll to poll.
+    """Measures one flow; keeps its last positions and its connections to the source.
 
     A. Positions are read before log ends: no lag is negative.
-    B. While the target does not answer, the last positions hold: nothing can commit there. The lag is seen to grow.
-       Where it has not answered yet, those of an earlier run's polls hold, else those that the source shows.
-    C. While the source does not answer, nothing new is known of its logs.
+    B. While the target does not respond, the last positions hold: nothing can commit there. The lag is seen to grow.
+       Before its first response those of an earlier run's polls hold, else those that the source shows.
+    C. While the source does not respond, nothing new is known of its logs.
     """
 
-    def __init__(self, history: History, *, reads: Callable[[FlowPlan], FirstUnreplicated] = FirstUnreplicated) -> None:
-        self._history = history
+    def __init__(self, judge: Judge, *, reads: Callable[[FlowPlan], FirstUnreplicated] = FirstUnreplicated) -> None:
+        self._judge = judge
         self._reads = reads
         self._reader: FirstUnreplicated | None = None
-        self._positions: Positions | None = None  # the last ones that are known; None before the first
+        self._positions: Positions | None = None  # the last known ones; None before the first
         self._until_s: dict[TopicPartition, float] = {}  # of the poll before
 
-    def read(self, plan: FlowPlan, clusters: FlowClusters) -> FlowOffsets:
-        """Return where the flow's topic-partitions stand."""
-        answered = clusters.positions(plan)
-        if answered is not None:
-            self._positions = answered
+    def read(self, plan: FlowPlan, source: Cluster, target: Cluster, poll: Poll) -> FlowOffsets:
+        """Read and keep the offsets of all partitions, and read since when records wait."""
+        response = poll.request(positions, plan, target)
+        if response is not None:
+            self._positions = Positions(*response)
         elif self._positions is None:
-            self._positions = self._polled_before(plan) or self._shown(plan, clusters)
-        positions = self._positions or NO_POSITIONS
-        return joined(plan, positions, clusters.log_bounds(plan), is_target_read=answered is not None)
+            self._positions = self._polled_before(plan) or self._shown(plan, source, poll)
+        found = joined(
+            plan, self._positions or NO_POSITIONS, _logs(plan, source, poll), is_target_read=response is not None
+        )
+        if found.logs is None:
+            return found
+        for key, at in found.of.items():
+            self._judge.record(plan.labels[key], at, time_s=found.logs.read_s, position_s=found.positions.read_s)
+        return replace(found, replicated_until_s=self._replicated_until_s(plan, found)) if found.logs.ends else found
 
-    def replicated_until_s(self, plan: FlowPlan, flow: FlowOffsets) -> Mapping[TopicPartition, float]:
-        """Return up to when (epoch seconds) each topic-partition is replicated; called when the history has the poll.
+    def rows(
+        self, plan: FlowPlan, found: FlowOffsets, *, now_s: float, last_report_s: float | None = None, owner: str = ""
+    ) -> list[LagRow]:
+        """Return the row of each partition.
 
-        Where records wait, that is when the first of them was written. While that is not known it stays what it was, and what
-        was never known is left out.
+        Args:
+            plan: The flow.
+            found: What `read` returned.
+            now_s: The present, epoch seconds.
+            last_report_s: When the flow last reported a finished window, epoch seconds; None if only its process knows.
+            owner: Address of the process that replicates the flow, "" if unknown.
         """
-        if self._reader is None:
-            self._reader = self._reads(plan)
-        timestamps_ms = self._reader.timestamps(flow.first_unreplicated)
-        labels = plan.labels
-        until_s = {key: at_s for key, at_s in self._until_s.items() if key in flow.of}
-        for key, timestamp_ms in timestamps_ms.items():
-            until_s[key] = written_by_s(
-                timestamp_ms / 1000, self._history.of(labels[key]), before_s=self._until_s.get(key)
+        held, rows = found.held, []
+        for place in plan.places:
+            key, at = plan.labels[place.on_source], found.of[place.on_source]
+            is_read, until_s = at.lag is not None, found.replicated_until_s.get(place.on_source)
+            held_by = held.get(place.on_source, "")
+            polled = self._judge.status(key, is_read=is_read, now_s=now_s, last_report_s=last_report_s)
+            status = _status_in_plan(polled, place, held_by)
+            pace = self._judge.pace(key, is_read=is_read, is_position_known=found.is_target_read)
+            rows.append(
+                LagRow(
+                    group=plan.name,
+                    cluster=plan.source,
+                    topic=place.topic,
+                    partition=place.partition,
+                    offset=at.position,
+                    log_end=at.log_end,
+                    owner=owner,
+                    is_flow=True,
+                    remote_topic=place.remote_topic,
+                    lag_seconds=time_lag_s(at.lag, until_s, now_s),
+                    status=status.status,
+                    reason=status.reason,
+                    records_per_s=pace.records_per_s,
+                    written_per_s=pace.written_per_s,
+                    level_in_s=pace.level_in_s,
+                    log_start=at.log_start,
+                    replicated_until_s=until_s,
+                    held_by=held_by,
+                    is_complete=status.is_complete,
+                )
             )
-        if flow.seen_s > LONG_AGO_S:
-            until_s |= {key: flow.seen_s for key, at in flow.of.items() if at.lag == 0}
-        self._until_s = until_s
-        return until_s
+        return rows
 
     def close(self) -> None:
         """Close the connections."""
         if self._reader is not None:
             self._reader.close()
 
+    def _replicated_until_s(self, plan: FlowPlan, found: FlowOffsets) -> Mapping[TopicPartition, float]:
+        """Return up to when each partition is replicated, epoch seconds. Its poll must be kept before.
+
+        If records wait, that is when the first of them was written. While that is unknown it stays what it was; if it was
+        never known, the partition is left out.
+        """
+        if self._reader is None:
+            self._reader = self._reads(plan)
+        until_s = {key: at_s for key, at_s in self._until_s.items() if key in found.of}
+        for key, timestamp_ms in self._reader.timestamps(found.first_unreplicated).items():
+            samples = self._judge.history.of(plan.labels[key])
+            until_s[key] = written_by_s(timestamp_ms / 1000, samples, before_s=self._until_s.get(key))
+        if found.seen_s > LONG_AGO_S:
+            until_s |= {key: found.seen_s for key, at in found.of.items() if at.lag == 0}
+        self._until_s = until_s
+        return until_s
+
     def _polled_before(self, plan: FlowPlan) -> Positions | None:
-        """Return the positions of an earlier run's last polls; None where none are kept."""
-        polled = {key: samples[-1] for key, at in plan.labels.items() if (samples := self._history.of(at))}
+        """Return the positions of an earlier run's last polls; None if none are kept."""
+        polled = {key: samples[-1] for key, at in plan.labels.items() if (samples := self._judge.history.of(at))}
         if not polled:
             return None
         read_s = min(sample.position_s or sample.time_s for sample in polled.values())
         return Positions({key: sample.position for key, sample in polled.items()}, read_s)
 
-    def _shown(self, plan: FlowPlan, clusters: FlowClusters) -> Positions | None:
-        """Return the positions that the source shows (mirror.source.group.enabled); nobody knows how old these are."""
-        shown = clusters.shown_positions(plan)
-        return Positions(shown, LONG_AGO_S) if shown else None
+    def _shown(self, plan: FlowPlan, source: Cluster, poll: Poll) -> Positions | None:
+        """Return the positions that the source shows (mirror.source.group.enabled), whose age is unknown."""
+        shown = poll.request(shown_positions, plan, source, is_optional=True)
+        return Positions(shown[0], LONG_AGO_S) if shown is not None and shown[0] else None
+
+
+def _logs(plan: FlowPlan, source: Cluster, poll: Poll) -> LogBounds | None:
+    response = poll.request(log_bounds, plan, source)
+    return None if response is None else response[0]._replace(read_s=response[1])
+
+
+def _status_in_plan(polled: Verdict, place: PlannedPartition | Absent, held_by: str) -> Verdict:
+    """Return a status from polls and from the plan, which knows absent and hidden partitions."""
+    if isinstance(place, Absent):
+        return Verdict(Status.ABSENT, place.reason, is_complete=True)
+    if place.is_hidden:
+        return polled.of_hidden()
+    return polled.of_held(held_by) if held_by else polled

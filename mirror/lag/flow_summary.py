@@ -1,48 +1,17 @@
-"""Sum a flow's topic-partitions up to what a person asks first: is it ill, what would be lost, where to look. Pure."""
+"""Sum the rows of a flow up to what a person asks first: is it healthy, what would be lost, where to look. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from metrics.lag_row import LagRow
 from metrics.objective import FRESH_S
 from metrics.trend import Point
-from metrics.verdict import Sample, Status
-from mirror.lag.partition_offsets import FlowOffsets, time_lag_s
-from mirror.lag.rows import LagRow, Snapshot, pace
+from metrics.verdict import Status
+from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import duration
-from mirror.model.topic_partition import TopicPartition
-
-
-def point_of(
-    found: FlowOffsets,
-    until_s: Mapping[TopicPartition, float],
-    polls: Collection[Sequence[Sample]],
-    worst: Status,
-    now_s: float,
-) -> Point:
-    """Return a flow as one point.
-
-    Args:
-        found: What this poll knows of it.
-        until_s: Up to when each topic-partition is replicated, epoch seconds, as far as known.
-        polls: The last polls of each topic-partition.
-        worst: The worst verdict of any.
-        now_s: The present, epoch seconds.
-    """
-    lags = {key: at.lag for key, at in found.of.items() if at.lag is not None}
-    waits = [time_lag_s(lag, until_s.get(key), now_s) for key, lag in lags.items()]
-    is_read = found.logs is not None and found.is_target_read
-    paces = [pace(samples) for samples in polls] if is_read else []
-    return Point(
-        now_s,
-        worst,
-        max((wait for wait in waits if wait is not None), default=None),
-        sum(lags.values()) if lags else None,
-        total([each.written_per_s for each in paces]),
-        total([each.records_per_s for each in paces]),
-    )
 
 
 def total(rates: Sequence[float | None]) -> float | None:
@@ -53,35 +22,22 @@ def total(rates: Sequence[float | None]) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSummary:
-    """One flow in a line: how many topic-partitions have which verdict, how far it is behind.
+    """One flow in a line: partitions by status, lag, time lag, rates."""
 
-    Attributes:
-        name: "A->B".
-        partitions: Its topic-partitions.
-        fresh: The share of those that are known to be fresh.
-        lag: Records that wait, of the topic-partitions of which that is known.
-        unknown: Topic-partitions of which nobody knows it.
-        lag_seconds: How long the first record waits in the worst of the known ones; None where none is known.
-        statuses: Topic-partitions by verdict.
-        in_per_s: Records written to the source a second; None where that of any is not known.
-        out_per_s: Records replicated a second, likewise.
-        first: The topic-partition to look at first.
-    """
-
-    name: str
+    name: str  # "A->B"
     partitions: int
-    fresh: float
-    lag: int
-    unknown: int
-    lag_seconds: float | None
-    statuses: Counter[Status]
-    in_per_s: float | None
-    out_per_s: float | None
-    first: LagRow
+    fresh: float  # share of the partitions that are known to be fresh
+    lag: int  # records that wait, of the partitions whose lag is known
+    unknown: int  # partitions whose lag or status is unknown
+    lag_seconds: float | None  # how long the first record has waited in the worst of the known partitions
+    statuses: Counter[Status]  # partitions by status
+    in_per_s: float | None  # records written to the source; None if that of any partition is unknown
+    out_per_s: float | None  # records replicated, likewise
+    first: LagRow  # the partition to look at first
 
     @property
     def worst(self) -> Status:
-        """The worst verdict of any of its topic-partitions."""
+        """The worst status of any of its partitions."""
         return max(self.statuses, default=Status.UNKNOWN)
 
     @property
@@ -102,7 +58,7 @@ class FlowSummary:
         return f"{'at least ' if self.unknown else ''}{duration(self.lag_seconds)}"
 
     def point(self, time_s: float) -> Point:
-        """Return it as a point of its trend."""
+        """Return the flow as a point of its trend, of the driver and the inspector."""
         waiting = None if self.unknown == self.partitions else self.lag
         return Point(time_s, self.worst, self.lag_seconds, waiting, self.in_per_s, self.out_per_s)
 
@@ -113,8 +69,26 @@ def summaries(snapshot: Snapshot) -> list[FlowSummary]:
     for row in snapshot.rows:
         if row.is_flow:
             by_flow.setdefault(row.group, []).append(row)
-    found = [_summary(name, rows) for name, rows in by_flow.items()]
+    found = [summary(name, rows) for name, rows in by_flow.items()]
     return sorted(found, key=lambda flow: (-flow.worst, -(flow.lag_seconds or 0.0), flow.name))
+
+
+def summary(name: str, rows: Sequence[LagRow]) -> FlowSummary:
+    """Return the summary of a flow from its rows, at least one."""
+    known = [row for row in rows if row.lag is not None and row.status is not Status.UNKNOWN]
+    waits = [row.lag_seconds for row in rows if row.lag_seconds is not None]
+    return FlowSummary(
+        name=name,
+        partitions=len(rows),
+        fresh=sum(is_fresh(row) for row in rows) / len(rows),
+        lag=sum(row.lag or 0 for row in rows),
+        unknown=len(rows) - len(known),
+        lag_seconds=max(waits, default=None),
+        statuses=Counter(row.status for row in rows),
+        in_per_s=total([row.written_per_s for row in rows]),
+        out_per_s=total([row.records_per_s for row in rows]),
+        first=min(rows, key=_worst_key),
+    )
 
 
 def worst_first(rows: Iterable[LagRow]) -> list[LagRow]:
@@ -137,20 +111,3 @@ def at_least(value: int, unknown: int) -> str:
 def _worst_key(row: LagRow) -> tuple[int, bool, float, int, str, str, int]:
     waits_s, lag = row.lag_seconds or 0.0, row.lag or 0
     return -row.status, not row.is_flow, -waits_s, -lag, row.group, row.topic, row.partition
-
-
-def _summary(name: str, rows: Sequence[LagRow]) -> FlowSummary:
-    known = [row for row in rows if row.lag is not None and row.status is not Status.UNKNOWN]
-    waits = [row.lag_seconds for row in rows if row.lag_seconds is not None]
-    return FlowSummary(
-        name=name,
-        partitions=len(rows),
-        fresh=sum(is_fresh(row) for row in rows) / len(rows),
-        lag=sum(row.lag or 0 for row in rows),
-        unknown=len(rows) - len(known),
-        lag_seconds=max(waits, default=None),
-        statuses=Counter(row.status for row in rows),
-        in_per_s=total([row.written_per_s for row in rows]),
-        out_per_s=total([row.records_per_s for row in rows]),
-        first=min(rows, key=_worst_key),
-    )

@@ -1,7 +1,7 @@
-"""Poll the clusters of a settings file for everything that the lag inspector shows. Works with the appliance down.
+"""Poll the clusters of a settings file for everything that the lag inspector shows. The process need not run.
 
-A cluster that does not answer costs seconds once a poll, and no row: rows are judged again by what is known, and what is not
-known is shown as unknown.
+A cluster that does not respond costs seconds once a poll, and no row: rows are judged again by what is known, and unknown
+values are shown as unknown.
 """
 
 from __future__ import annotations
@@ -10,22 +10,31 @@ import logging
 import threading
 import time
 import urllib.error
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from metrics.as_of import MaxAge
 from metrics.history import HISTORY_FILE, History
-from metrics.verdict import KNOWN_POLLS, Sample
+from metrics.lag_row import LagRow
+from metrics.verdict import KNOWN_POLLS, Sample, Status
 from mirror.config.settings import ClusterSettings, Flow, Settings
-from mirror.kafka.cluster import Cluster
-from mirror.lag.cluster_offsets import BoundedPoll
-from mirror.lag.inspector_rows import FlowRows, GroupRows
+from mirror.flows.topics import flow_plan, matched, source_topics
+from mirror.kafka.cluster import Cluster, Topic
+from mirror.kafka.groups import Group, warn_of_left_out
+from mirror.lag.cluster_offsets import consumer_groups, group_offsets, log_ends
+from mirror.lag.first_unreplicated import FirstUnreplicated
+from mirror.lag.flow_lag import FlowLag
+from mirror.lag.flow_offsets import PartitionOffsets, Positions, joined
 from mirror.lag.judgement import HISTORY_AGE_S, Judge
-from mirror.lag.rows import LagRow, RowJudge, Snapshot
+from mirror.lag.polls import BoundedPoll
+from mirror.lag.snapshot import Snapshot
+from mirror.model.flow_plan import FlowPlan, PlannedPartition
+from mirror.model.topic_partition import TopicPartition
 
 log = logging.getLogger("mirror")
 
 READY_S = 2.0
-# How long a cluster may take to answer a question; after one that it does not answer it is asked no more in this poll
+# How long a cluster may take to respond; after one request without a response it gets no more in this poll
 CLUSTER_S = 3.0
 
 
@@ -36,29 +45,28 @@ class Inspector:
         self._mirror = settings.mirror
         self._lock = threading.Lock()
         self._history = History()
-        judge = Judge(self._history, MaxAge(known_s=KNOWN_POLLS * settings.mirror.poll_interval_s))
-        rows = RowJudge(judge, self._history)
-        clusters = {end.alias: end for flow in settings.flows for end in (flow.source, flow.target)}
-        options = {alias: _admin_options(settings.flows, end) for alias, end in clusters.items()}
-        admins = {alias: Cluster(alias, own, within_s=CLUSTER_S) for alias, own in options.items()}
+        judge = Judge(
+            history=self._history,
+            horizon=MaxAge(known_s=KNOWN_POLLS * settings.mirror.poll_interval_s),
+            bridges_polls=False,
+        )
+        aliases = {end.alias: end for flow in settings.flows for end in (flow.source, flow.target)}
+        clusters = {
+            alias: Cluster(alias, _admin_options(settings.flows, end), within_s=CLUSTER_S)
+            for alias, end in aliases.items()
+        }
         hidden: set[str] = set()
         self._flows = [
-            FlowRows(
-                flow=flow,
-                source=admins[flow.source.alias],
-                target=admins[flow.target.alias],
-                history=self._history,
-                judge=rows,
-            )
+            InspectedFlow(flow, clusters[flow.source.alias], clusters[flow.target.alias], judge)
             for flow in settings.flows
         ]
-        self._clusters = {alias: GroupRows(admins[alias], rows, hidden) for alias in clusters}
-        # The appliance keeps its polls: with them verdicts are there at once.
+        self._clusters = {alias: InspectedGroups(cluster, judge, hidden) for alias, cluster in clusters.items()}
+        # The process keeps its polls: with them there is a status at once.
         now_s = time.time()
         self._history.load(settings.mirror.state_dir / HISTORY_FILE, within_s=(now_s - HISTORY_AGE_S, now_s))
 
     def poll(self) -> Snapshot:
-        """Return what is known now, and a sentence on each cluster that does not answer."""
+        """Return what is known now, and a sentence on each cluster that does not respond."""
         with self._lock:
             poll = BoundedPoll(time.time(), self._owner())
             rows: list[LagRow] = []
@@ -76,7 +84,7 @@ class Inspector:
             )
 
     def window(self, row: LagRow) -> list[Sample]:
-        """Return the polls that a row's verdict is made from, oldest first."""
+        """Return the polls that a row's status is made from, oldest first."""
         return self._history.of(row.key)
 
     def close(self) -> None:
@@ -85,7 +93,7 @@ class Inspector:
             flow.close()
 
     def _owner(self) -> str:
-        """Return where the appliance of this file answers, "" when it does not."""
+        """Return the address of the process of this file, "" if it does not respond."""
         address = self._mirror.metrics_address
         try:
             self._mirror.http.read(address, "/ready", timeout_s=READY_S)
@@ -105,3 +113,141 @@ def _admin_options(flows: tuple[Flow, ...], cluster: ClusterSettings) -> Mapping
         for flow in flows
         if cluster.alias in (flow.source.alias, flow.target.alias)
     )
+
+
+class InspectedFlow:
+    """One flow from poll to poll: its partitions, as its clusters described them last."""
+
+    def __init__(
+        self,
+        flow: Flow,
+        source: Cluster,
+        target: Cluster,
+        judge: Judge,
+        *,
+        reads: Callable[[FlowPlan], FirstUnreplicated] = FirstUnreplicated,
+    ) -> None:
+        self._flow = flow
+        self._source = source
+        self._target = target
+        self._history = judge.history
+        self._lag = FlowLag(judge, reads=reads)
+        self._plan: FlowPlan | None = None
+        self._known: list[Topic] = []
+
+    def read(self, poll: BoundedPoll) -> list[LagRow]:
+        """Return a row per partition."""
+        plan = self._described(poll)
+        if plan is not None:
+            found = self._lag.read(plan, self._source, self._target, poll)
+        else:
+            plan, positions = self._without_source(poll)
+            found = joined(plan, positions, None, is_target_read=False)
+        return self._lag.rows(plan, found, now_s=poll.now_s, owner=poll.owner)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._lag.close()
+
+    def _described(self, poll: BoundedPoll) -> FlowPlan | None:
+        """Return what the flow replicates, as its clusters describe it, or described it last.
+
+        While the target's topics are unknown, every matching topic of the source counts. None if nothing is known at all.
+        """
+        flow = self._flow
+        on_target = poll.response(self._target, self._target.topics)
+        on_source = poll.response(
+            self._source, lambda: source_topics(flow, self._source, on_target or {}, known=self._known)
+        )
+        if on_source is None or (on_target is None and self._plan is not None):
+            return self._plan
+        topics = matched(flow, on_source)
+        self._known = [topic.source for topic in topics]
+        if on_target is None:
+            return flow_plan(flow, topics, {topic.remote: topic.source.partitions for topic in topics})
+        self._plan = flow_plan(flow, topics, {name: topic.partitions for name, topic in on_target.items()})
+        return self._plan
+
+    def _without_source(self, poll: BoundedPoll) -> tuple[FlowPlan, Positions]:
+        """Return partitions without the source: of earlier polls, else of the target's positions."""
+        ends = (self._flow.source.alias, self._flow.target.alias)
+        known = {
+            TopicPartition(key[2], int(key[3])): self._history.of(key)[-1].position
+            for key in self._history.known()
+            if key[:2] == ends
+        }
+        by_remote = known or self._committed(poll)
+        policy, planned, positions = self._flow.policy, {}, {}
+        # A remote topic that names its source comes later, and so wins over one that has just the source topic's name.
+        names_source = {at: policy.topic_source(at.topic) is not None for at in by_remote}
+        for at in sorted(by_remote, key=lambda at: (names_source[at], at)):
+            place = PlannedPartition(policy.upstream_topic(at.topic) or at.topic, at.topic, at.partition, topic_id="")
+            planned[place.on_source], positions[place.on_source] = place, by_remote[at]
+        plan = replace(flow_plan(self._flow, [], {}), partitions=tuple(sorted(planned.values())))
+        return plan, Positions(positions, poll.now_s)
+
+    def _committed(self, poll: BoundedPoll) -> dict[TopicPartition, int]:
+        """Return the positions that the target has of the flow, by remote topic and partition."""
+        policy, source = self._flow.policy, self._flow.source.alias
+        group = flow_plan(self._flow, [], {}).group
+        offsets = poll.response(self._target, lambda: group_offsets(group, self._target)) or {}
+        return {
+            place: offset
+            for place, offset in offsets.items()
+            if policy.topic_source(place[0]) in (source, None) and not policy.is_internal(place[0])
+        }
+
+
+@dataclass(eq=False, repr=False)
+class InspectedGroups:
+    """A cluster's groups. While it does not respond, their last rows are judged again."""
+
+    cluster: Cluster
+    judge: Judge
+    hidden: set[str]  # groups that may not be read, as logged
+
+    def __post_init__(self) -> None:
+        self._rows: list[LagRow] = []
+
+    def read(self, poll: BoundedPoll) -> list[LagRow]:
+        """Return a row per group and partition."""
+        groups = poll.response(self.cluster, lambda: consumer_groups(self.cluster))
+        if groups is None:
+            return [self._judged_again(row, poll) for row in self._rows]
+        warn_of_left_out(groups, self.cluster.alias, self.hidden)
+        places = sorted({place for group in groups for place in (*group.offsets, *group.owners)})
+        ends = poll.response(self.cluster, lambda: log_ends(self.cluster, places)) or {}
+        self._rows = [row for group in groups for row in self._of_group(group, ends, poll)]
+        return self._rows
+
+    def _of_group(self, group: Group, ends: Mapping[TopicPartition, int], poll: BoundedPoll) -> Iterator[LagRow]:
+        for place in sorted({*group.offsets, *group.owners}):
+            at = PartitionOffsets(group.offsets.get(place), log_end=ends.get(place))
+            row = LagRow(
+                group=group.name,
+                cluster=self.cluster.alias,
+                topic=place[0],
+                partition=place[1],
+                offset=at.position,
+                log_end=at.log_end,
+                owner=group.owners.get(place, ""),
+            )
+            self.judge.record(row.key, at, time_s=poll.now_s, position_s=poll.now_s)
+            judged = self._judged(row, poll)
+            yield judged if group.owners else _memberless(judged)
+
+    def _judged_again(self, row: LagRow, poll: BoundedPoll) -> LagRow:
+        """Return a row of an earlier poll without what is unknown now."""
+        return self._judged(replace(row, log_end=None, owner="", lag_seconds=None), poll)
+
+    def _judged(self, row: LagRow, poll: BoundedPoll) -> LagRow:
+        status = self.judge.status(row.key, is_read=row.lag is not None, now_s=poll.now_s)
+        pace = self.judge.pace(row.key, is_read=row.lag is not None)
+        return replace(row, status=status.status, reason=status.reason, **pace._asdict())
+
+
+def _memberless(row: LagRow) -> LagRow:
+    """Return a row of a group without members: it is not stalled, for nobody reads."""
+    if row.status is not Status.STALL:
+        return row
+    return replace(row, status=Status.IDLE, reason=f"{row.reason}; the group has no member")

@@ -1,16 +1,16 @@
-"""Judge topic-partitions from their last polls: the poller's and the inspector's verdicts are made here."""
+"""Judge partitions from their last polls: status, reason and rates of every row are made here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from metrics.as_of import MaxAge
 from metrics.history import History
-from metrics.series import Labels
-from metrics.verdict import KNOWN_POLLS, Sample, Status, Verdict, judge
-from mirror.lag.partition_offsets import PartitionOffsets
-from mirror.model.flow_plan import Absent, PlannedPartition
-from mirror.model.topic_partition import TopicPartition
+from metrics.lag_row import RowKey
+from metrics.verdict import KNOWN_POLLS, Sample, Verdict, judge
+from mirror.lag.flow_offsets import PartitionOffsets
 
 SILENT_WINDOWS = 4  # a report comes each window; a flow that misses this many has stopped
 LEAST_KNOWN_S = 3.0  # no poll need be faster than this to count as known
@@ -18,60 +18,78 @@ HISTORY_AGE_S = 600.0  # older polls say nothing about a partition that we see a
 
 
 def horizon_of(*, poll_interval_s: float, window_s: float) -> MaxAge:
-    """Return how old answers of clusters, and a flow's last report, may be."""
+    """Return how old responses of clusters, and a flow's last report, may be."""
     return MaxAge(known_s=max(KNOWN_POLLS * poll_interval_s, LEAST_KNOWN_S), silence_s=SILENT_WINDOWS * window_s)
 
 
-def status_in_plan(verdict: Verdict, place: PlannedPartition | Absent, held: Mapping[TopicPartition, str]) -> Verdict:
-    """Return the status of a partition from its polls and from the plan, which knows absent and hidden ones.
+class Pace(NamedTuple):
+    """Rates over a window of polls; None if unknown."""
 
-    Args:
-        verdict: The status by the polls alone.
-        place: The partition in the flow's plan.
-        held: The open transaction that each held-up partition waits for.
-    """
-    if isinstance(place, Absent):
-        return Verdict(Status.ABSENT, place.reason, is_complete=True)
-    if place.is_hidden:
-        return verdict.of_hidden()
-    return verdict.of_held(held[place.on_source]) if place.on_source in held else verdict
+    records_per_s: float | None = None  # that the offset passed
+    written_per_s: float | None = None  # that the log end passed
+    level_in_s: float | None = None  # until lag 0 at these rates; None at lag 0, or if the lag does not shrink
 
 
+def pace(samples: Sequence[Sample]) -> Pace:
+    """Return how fast the position and the log end moved over a window of polls."""
+    if len(samples) < 2 or samples[-1].time_s <= samples[0].time_s:
+        return Pace()
+    first, last = samples[0], samples[-1]
+    span_s = last.time_s - first.time_s
+    copied, written = (last.position - first.position) / span_s, (last.end - first.end) / span_s
+    level_in_s = last.lag / (copied - written) if last.lag and copied > written else None
+    return Pace(max(0.0, copied), max(0.0, written), level_in_s)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Judge:
-    """Keeps the last polls of each topic-partition, by the labels of its series, and makes verdicts from them."""
+    """Keeps the last polls of each row, by its key, and judges it by them."""
 
-    def __init__(self, history: History, horizon: MaxAge) -> None:
-        self._history = history
-        self._horizon = horizon
+    history: History
+    horizon: MaxAge
+    # Whether a row that this poll did not read is judged by earlier polls, as far as the horizon allows. Else it is UNKNOWN.
+    bridges_polls: bool = True
+    # Source offsets of a partition that were lost so far; only the process that replicates it knows.
+    lost_offsets: Callable[[RowKey], int] = lambda _: 0
 
-    def take_in(self, key: Labels, at: PartitionOffsets, *, time_s: float, position_s: float, lost: int = 0) -> None:
-        """Keep one poll; one that lacks the position or the log end says nothing.
+    def record(self, key: RowKey, at: PartitionOffsets, *, time_s: float, position_s: float) -> None:
+        """Keep one poll, unless the position or the log end is unknown.
 
         Args:
-            key: Labels of the topic-partition.
+            key: Key of the row.
             at: What was read.
-            time_s: When the log end was asked for, epoch seconds.
+            time_s: When the log end was requested, epoch seconds.
             position_s: When the position was read.
-            lost: Source offsets of the topic-partition that were lost so far.
         """
         if at.position is not None and at.log_end is not None:
-            start = at.log_start or 0
-            sample = Sample(time_s, at.position, at.log_end, lost, start, position_s)
-            self._history.add(key, sample)
+            lost = self.lost_offsets(key)
+            self.history.add(key, Sample(time_s, at.position, at.log_end, lost, at.log_start or 0, position_s))
 
-    def verdict(self, key: Labels, *, now_s: float, last_report_s: float, is_old_known: bool = True) -> Verdict:
-        """Return the verdict of one topic-partition.
+    def status(self, key: RowKey, *, is_read: bool, now_s: float, last_report_s: float | None = None) -> Verdict:
+        """Return the status of a row.
 
         Args:
-            key: Labels of the topic-partition.
+            key: Key of the row.
+            is_read: Whether this poll read its offset and its log end.
             now_s: The present, epoch seconds.
-            last_report_s: When the flow last reported a finished window, epoch seconds.
-            is_old_known: Whether the answers of earlier polls still count as known, as far as the horizon allows.
+            last_report_s: When the flow last reported a finished window, epoch seconds. None: only its process knows, and
+                a silent flow shows as one whose position does not move.
         """
         return judge(
-            self._history.of(key),
-            last_report_s=last_report_s,
+            self.history.of(key),
+            last_report_s=now_s if last_report_s is None else last_report_s,
             now_s=now_s,
-            silence_s=self._horizon.silence_s,
-            known_s=self._horizon.known_s if is_old_known else 0.0,
+            silence_s=self.horizon.silence_s,
+            known_s=self.horizon.known_s if is_read or self.bridges_polls else 0.0,
         )
+
+    def pace(self, key: RowKey, *, is_read: bool, is_position_known: bool = True) -> Pace:
+        """Return the rates of a row; unknown if this poll did not read it.
+
+        Args:
+            key: Key of the row.
+            is_read: Whether this poll has a lag of it.
+            is_position_known: Whether this poll read the position. If it is one of before, only the log end moves.
+        """
+        found = pace(self.history.of(key)) if is_read else Pace()
+        return found if is_position_known else Pace(written_per_s=found.written_per_s)

@@ -7,11 +7,11 @@ import io
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
+from metrics.lag_row import LagRow
 from metrics.verdict import Status
-from mirror.lag.rows import LagRow, Snapshot
+from mirror.lag.snapshot import Snapshot
 from mirror.model.gaps import Gap
 from mirror.runtime.text_columns import aligned, one_line
 
@@ -19,6 +19,11 @@ from mirror.runtime.text_columns import aligned, one_line
 CHECKER = "%-15s %-30s %-3s %-15s %-15s %-15s %s"
 HEADINGS = ("Group", "Topic", "Pid", "Offset", "logSize", "Lag", "Owner")
 WIDE = (*HEADINGS, "Cluster", "Time lag", "Status", "Records/s", "Level in", "Why")
+# Of CSV, JSON and the inspector's API: programs read them by name and by position
+ROW_FIELDS = (
+    *("group", "cluster", "topic", "partition", "offset", "log_end", "owner", "is_flow", "remote_topic", "lag_seconds"),
+    *("status", "reason", "records_per_s", "written_per_s", "level_in_s", "lag"),
+)
 _NUMBERS = {HEADINGS.index(name) for name in ("Pid", "Offset", "logSize", "Lag")}
 
 
@@ -36,8 +41,7 @@ def wide_text(rows: Sequence[LagRow], width: int | None = None) -> str:
 def csv_text(rows: Sequence[LagRow]) -> str:
     """Return every field of every row as CSV with a heading; what is not known is empty."""
     out = io.StringIO()
-    fields = list(_plain_fields(rows[0])) if rows else [*LagRow.__dataclass_fields__, "lag"]
-    writer = csv.DictWriter(out, fields, lineterminator="\n")
+    writer = csv.DictWriter(out, ROW_FIELDS, lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: csv_safe(value) for name, value in _plain_fields(row).items()} for row in rows)
     return out.getvalue()
@@ -98,7 +102,7 @@ def level_in(row: LagRow) -> str:
 
 
 def _plain_fields(row: LagRow) -> dict[str, Any]:
-    return {**asdict(row), "status": row.status.name, "lag": row.lag}
+    return {**{name: getattr(row, name) for name in ROW_FIELDS}, "status": row.status.name}
 
 
 def csv_safe(value: Any) -> Any:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from metrics.lag_row import LagRow
 from metrics.verdict import Sample
 from mirror.config.clients import client_options
 from mirror.errors import ClusterUnavailable
@@ -16,7 +17,6 @@ from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_facts import AuthorizerUnknown
 from mirror.kafka.groups import HIDDEN, Group, is_idle
 from mirror.kafka.internal_topics import answered
-from mirror.lag.rows import LagRow
 from mirror.lag.text import duration, pluralized
 from mirror.model.flow_plan import Absent, FlowPlan, PlannedPartition
 from mirror.model.topic_partition import TopicPartition

@@ -19,10 +19,10 @@ from playwright.sync_api import sync_playwright
 
 from app.serve import OPTIONS
 from app.tables import narrowed, table
+from metrics.lag_row import LagRow
 from metrics.verdict import Status
 from mirror.embedded.ports import free_port
 from mirror.lag.flow_summary import worst_first
-from mirror.lag.rows import LagRow
 
 # Streamlit runs this in place of app/main.py: the same pages over made-up rows, and no cluster.
 SCRIPT = """
@@ -31,7 +31,7 @@ import time
 import streamlit as st
 from app import inspection
 from app.watch import Watch
-from mirror.lag.rows import Snapshot
+from mirror.lag.snapshot import Snapshot
 from tests.benchmarks.inspector import made_up
 
 class Polls:

@@ -18,6 +18,7 @@ from metrics.exposition import Format, exposition
 from metrics.recorder import Recorder
 from mirror.embedded import prometheus_server
 from mirror.runtime.prometheus import Prometheus
+from tests.lag_rows import record, row_of
 from tests.preview import filled_in
 from tests.unit.test_metrics import report
 
@@ -47,12 +48,12 @@ class Mirror:
             for place in self._places
         ]
         recorder.record_windows(rows, now_s=now_s)
-        for number, place in enumerate(self._places):
-            behind = 5 if number % 10 == 0 else 0
-            recorder.record_offsets(place, start=0, end=self._ends, replicated=self._ends - behind, now_s=now_s)
-            recorder.record_replicated_until(place, now_s - behind)
-            recorder.record_status(place, 1)
-        recorder.record_status_counts(("a", "b"), {"ok": len(self._places)})
+        behind = [5 if number % 10 == 0 else 0 for number in range(len(self._places))]
+        lags = [
+            row_of(place, offset=self._ends - lag, end=self._ends, replicated_until_s=now_s - lag)
+            for place, lag in zip(self._places, behind, strict=True)
+        ]
+        record(recorder, *lags, now_s=now_s)
 
     def run(self, ends: threading.Event) -> None:
         """Tick until the event is set."""

@@ -15,19 +15,19 @@ from metrics.catalogue import CATALOGUE
 from metrics.exposition import Format, exposition
 from metrics.recorder import Recorder
 from metrics.series import Histogram
+from tests.lag_rows import record, row_of
 from tests.unit.test_metrics import report
 
 
 def filled(partitions: int, *, per_topic: int = 20) -> Recorder:
     """A recorder as a mirror of this many topic-partitions fills it."""
-    recorder = Recorder()
+    recorder, lags, now_s = Recorder(), [], time.time()
     for number in range(partitions):
         topic, partition = divmod(number, per_topic)
         place = ("a", "b", f"a.topic-{topic:05d}", str(partition))
         recorder.record_windows([report(place[2], partition)._replace(last_timestamp_ms=1.0)], now_s=1.0)
-        recorder.record_offsets(place, start=0, end=1_000_000 + number, replicated=999_000)
-        recorder.record_replicated_until(place, time.time() - 1.5)
-        recorder.record_status(place, 1)
+        lags.append(row_of(place, offset=999_000, end=1_000_000 + number, replicated_until_s=now_s - 1.5))
+    record(recorder, *lags, now_s=now_s)
     return recorder
 
 

@@ -25,6 +25,7 @@ from mirror.flows.gaps import by_effect
 from mirror.lag.failover import answer_failover
 from mirror.lag.judgement import horizon_of
 from mirror.model.gaps import Cause, Effect, Gap
+from tests.lag_rows import record, row_of
 from tests.unit.test_metrics import UNMEASURED, counts, report
 
 Scenario = Literal["healthy", "stalled", "source down"]
@@ -72,7 +73,7 @@ class World:
         """Pass one step; `broken_for_s` is 0 while all is well."""
         recorder, scenario = self.recorder, self._scenario
         source_up = not (scenario == "source down" and broken_for_s)
-        reported = []
+        reported, lags = [], []
         for number, place in enumerate(PLACES):
             stands = scenario == "stalled" and place == STALLED and broken_for_s > 0
             self._ends[place] += RATE * STEP_S if source_up else 0
@@ -89,21 +90,18 @@ class World:
                 **(_measured(copied) if copied else UNMEASURED),
             )
             reported.append(row)
-            if source_up:
-                waits = broken_for_s if stands else 0.0
-                ends = {"end": self._ends[place], "replicated": self._positions[place]}
-                recorder.record_offsets(place, start=0, **ends, now_s=now_s)
-                recorder.record_replicated_until(place, now_s - waits)
-                if place[3] == "0":  # the nearest of the topic's partitions
-                    recorder.record_headroom(place[:3], RETENTION_S - waits)
+            waits = broken_for_s if stands else 0.0
             is_known = source_up or broken_for_s < KNOWN_POLLS * STEP_S
-            recorder.record_status(place, Status.STALL if stands else Status.OK if is_known else Status.UNKNOWN)
+            status = Status.STALL if stands else Status.OK if is_known else Status.UNKNOWN
+            end = self._ends[place] if source_up else None
+            lags.append(
+                row_of(place, offset=self._positions[place], end=end, replicated_until_s=now_s - waits, status=status)
+            )
+            if source_up and place[3] == "0":  # the nearest of the topic's partitions
+                recorder.record_headroom(place[:3], RETENTION_S - waits)
+        record(recorder, *lags, now_s=now_s)
         recorder.record_windows(reported, now_s=now_s)
-        stalled, unknown = int(scenario == "stalled" and broken_for_s > 0), 0 if is_known else 4
-        counts_of = {Status.OK: 4 - stalled - unknown, Status.STALL: stalled, Status.UNKNOWN: unknown}
-        recorder.record_status_counts(
-            ("a", "b"), {each.name.lower(): counts_of.get(each, 0) for each in Status}, now_s=now_s
-        )
+        stalled = int(scenario == "stalled" and broken_for_s > 0)
         recorder.record_flow(("a", "b"), has_begun=True)
         recorder.record_served_partitions(("a", "b"), PLACES, expected=len(PLACES), slots=(0, 1))
         recorder.record_verified(STALLED, equal=100, wrong=0)

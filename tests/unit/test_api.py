@@ -13,7 +13,7 @@ from app.api import ROUTES
 from app.watch import Watch
 from metrics.verdict import Status
 from mirror.config.settings import Mirror, Settings
-from mirror.lag.rows import Snapshot
+from mirror.lag.snapshot import Snapshot
 from tests.unit.test_app import STALLED, Polls, consumer, flow
 
 ROWS = (flow(), STALLED, consumer())

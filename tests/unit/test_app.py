@@ -27,6 +27,7 @@ from app.tables import (
 from app.watch import Watch
 from dashboards.recording import recording
 from metrics.exporter import serve
+from metrics.lag_row import LagRow
 from metrics.last_errors import LastErrors
 from metrics.process_status import ProcessStatus
 from metrics.recorder import Recorder
@@ -35,7 +36,7 @@ from metrics.verdict import Sample, Status
 from mirror.config.load import load
 from mirror.config.settings import Flow, Mirror, Settings
 from mirror.lag.flow_summary import summaries, worst_first
-from mirror.lag.rows import LagRow, Snapshot
+from mirror.lag.snapshot import Snapshot
 from mirror.switching.journal import Entries, Journal
 from mirror.switching.run import STEPS, Kind, Step, StepState
 from tests.status_text import status_of

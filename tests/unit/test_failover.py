@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metrics.lag_row import LagRow
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport
 from metrics.verdict import Status
 from mirror.commands.failover_check import text
 from mirror.lag.failover import Answer, Facts, ServedFacts, answer_failover, facts_of, judged, served_facts, worst
 from mirror.lag.judgement import horizon_of
-from mirror.lag.rows import LagRow, Snapshot
+from mirror.lag.snapshot import Snapshot
+from tests.lag_rows import record, row_of
 from tests.status_text import status_of
 
 pytestmark = pytest.mark.usefixtures("standing_clock")
@@ -158,7 +160,7 @@ def test_facts_come_from_rows_and_from_what_the_appliance_tells():
     snapshot = Snapshot(time_s=1.0, rows=rows, clusters=(("a", True), ("b", True)))
     found = facts_of("a->b", snapshot, source="a", target="b", served=served)
     assert (found.partitions, found.unknown, found.missing, found.waits_s, found.level_in_s) == (3, 1, 4, 4.0, 2.0)
-    assert facts_of("a->b", snapshot, source="a", target="c", served=None).target_up is False
+    assert facts_of("a->b", snapshot, source="a", target="c", served=ServedFacts()).target_up is False
 
 
 def test_the_worst_flow_is_the_answer_for_all():
@@ -177,10 +179,8 @@ def test_the_metric_answers_by_what_its_process_knows():
         return Answer(families["kafka_mirror_failover_answer"][flow])
 
     def polled(end: int) -> None:
-        recorder.record_offsets(place, start=0, end=end, replicated=9)
-        recorder.record_replicated_until(place, time.time())
-        recorder.record_status(place, Status.OK)
-        recorder.record_status_counts(flow, {"ok": 1})
+        now_s = time.time()
+        record(recorder, row_of(place, offset=9, end=end, replicated_until_s=now_s), now_s=now_s)
         for cluster in flow:
             recorder.record_cluster(flow, cluster, is_up=True)
         recorder.record_poll(flow, now_s=time.time(), took_s=0.1)

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from app.firing import concerns, line, rows_link, silence_link, subject
-from mirror.lag.rows import LagRow
+from metrics.lag_row import LagRow
 from mirror.runtime.prometheus import FiringAlert
 
 ROW = LagRow(group="a->b", cluster="a", topic="t", partition=3, offset=1, log_end=2, is_flow=True, remote_topic="a.t")

@@ -12,7 +12,7 @@ from metrics.trend import IllSince, Point, ill_since
 from metrics.verdict import Status
 from mirror.lag.failover import Answer, FailoverReadiness
 from mirror.lag.flow_summary import summaries
-from mirror.lag.rows import Snapshot
+from mirror.lag.snapshot import Snapshot
 from tests.unit.test_app import HOSTILE, STALLED, flow
 
 NOW_S = 36_000.0

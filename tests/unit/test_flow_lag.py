@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import ast
-from functools import partial
+import time
+from dataclasses import replace
 
 import pytest
 
 from metrics.as_of import MaxAge
 from metrics.history import History
+from metrics.recorder import Recorder
 from metrics.verdict import LONG_AGO_S, Sample, Status
 from mirror.config.load import load
+from mirror.errors import ClusterRefuses
 from mirror.kafka.cluster import Topic
-from mirror.lag import inspector_rows
-from mirror.lag.cluster_offsets import BoundedPoll
+from mirror.kafka.groups import Group
+from mirror.lag.cluster_offsets import log_bounds, positions, shown_positions
 from mirror.lag.flow_lag import FlowLag
-from mirror.lag.inspector_rows import FlowRows
+from mirror.lag.flow_offsets import LogBounds, PartitionOffsets, time_lag_s
+from mirror.lag.flow_progress import FlowProgress
+from mirror.lag.inspector import InspectedFlow
 from mirror.lag.judgement import Judge
-from mirror.lag.partition_offsets import LogBounds, PartitionOffsets, Positions, time_lag_s
-from mirror.lag.rows import RowJudge
+from mirror.lag.poller import Poller
+from mirror.lag.polls import BoundedPoll
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
+from mirror.model.topic_partition import TopicPartition
 from tests.unit.source_files import ROOT, files, nodes
 from tests.unit.test_poller import Cluster
 
@@ -52,23 +58,39 @@ class Described(Cluster):
 
 
 class Clusters:
-    """Answers as a poll's clusters do; None is no answer. Keeps what it was asked, in order."""
+    """Responds as a poll's clusters do; None is no response. Keeps the requests, in order."""
 
     def __init__(self, *, positions=None, shown=None, ends=None, starts=None):
         self.committed, self.shown, self.ends, self.starts = positions, shown or {}, ends, starts or {}
-        self.questions: list[str] = []
+        self.stable, self.open = {}, {}
+        self.requests: list = []
+        self.now_s = 100.0  # when positions are read; log ends are a second later
 
-    def positions(self, plan):
-        self.questions.append("positions")
-        return None if self.committed is None else Positions(self.committed, 100.0)
+    def request(self, read, plan, cluster, *, is_optional=False):
+        self.requests.append(read)
+        assert cluster == ("b" if read is positions else "a")
+        assert is_optional == (read is shown_positions)
+        if read is positions:
+            return None if self.committed is None else (self.committed, self.now_s)
+        if read is shown_positions:
+            return self.shown, self.now_s
+        return None if self.ends is None else self._bounds()
 
-    def shown_positions(self, plan):
-        self.questions.append("shown")
-        return self.shown
+    def _bounds(self):
+        return LogBounds(self.starts, self.ends, stable=self.stable, open=self.open), self.now_s + 1
 
-    def log_bounds(self, plan):
-        self.questions.append("log bounds")
-        return None if self.ends is None else LogBounds(self.starts, self.ends, 101.0)
+
+def judge_of(history, **options):
+    return Judge(history=history, horizon=MaxAge(), **options)
+
+
+def lag_of(history=None, *, reader=None):
+    """Return what measures the flow, by default with no earlier poll and a source whose records cannot be read."""
+    return FlowLag(judge_of(history or History()), reads=lambda _: reader or Reader())
+
+
+def read(lag, clusters):
+    return lag.read(PLAN, "a", "b", clusters)
 
 
 def lags(found):
@@ -78,8 +100,8 @@ def lags(found):
 def test_a_positions_are_read_before_log_ends():
     """A. Positions are read before log ends: no lag is negative."""
     clusters = Clusters(positions={KEYS[0]: 7}, ends=dict.fromkeys(KEYS, 10))
-    found = FlowLag(History()).read(PLAN, clusters)
-    assert clusters.questions == ["positions", "log bounds"]
+    found = read(lag_of(), clusters)
+    assert clusters.requests == [positions, log_bounds]
     assert lags(found) == {KEYS[0]: 3, KEYS[1]: None}
     assert found.is_target_read
     assert found.seen_s == 100.0
@@ -87,72 +109,71 @@ def test_a_positions_are_read_before_log_ends():
 
 def test_b_while_the_target_does_not_answer_the_last_positions_hold():
     """B. While the target does not answer, the last positions hold: nothing can commit there. The lag is seen to grow."""
-    lag, clusters = FlowLag(History()), Clusters(positions={KEYS[0]: 7}, ends=dict.fromkeys(KEYS, 10))
-    lag.read(PLAN, clusters)
+    lag, clusters = lag_of(), Clusters(positions={KEYS[0]: 7}, ends=dict.fromkeys(KEYS, 10))
+    read(lag, clusters)
     clusters.committed, clusters.ends = None, dict.fromkeys(KEYS, 99)
-    found = lag.read(PLAN, clusters)
+    found = read(lag, clusters)
     assert lags(found) == {KEYS[0]: 92, KEYS[1]: None}
     assert found.positions.read_s == 100.0
     assert not found.is_target_read
-    assert "shown" not in clusters.questions
+    assert shown_positions not in clusters.requests
 
 
 def test_b_before_its_first_answer_those_of_an_earlier_runs_polls_hold_else_those_that_the_source_shows():
-    history, clusters = History(), Clusters(shown={KEYS[0]: 5, KEYS[1]: 6}, ends=dict.fromkeys(KEYS, 10))
-    shown = FlowLag(history).read(PLAN, clusters)
+    clusters = Clusters(shown={KEYS[0]: 5, KEYS[1]: 6}, ends=dict.fromkeys(KEYS, 10))
+    shown = read(lag_of(), clusters)
     assert lags(shown) == {KEYS[0]: 5, KEYS[1]: 4}
     assert shown.positions.read_s == LONG_AGO_S
+    history = History()
     history.add(("a", "b", "a.t", "0"), Sample(50.0, 8, 9, position_s=40.0))
-    polled = FlowLag(history).read(PLAN, clusters)
+    polled = read(lag_of(history), clusters)
     assert lags(polled) == {KEYS[0]: 2, KEYS[1]: None}
     assert polled.positions.read_s == 40.0
 
 
 def test_b_a_source_that_shows_nothing_is_asked_again_and_one_that_shows_something_is_not():
-    lag, clusters = FlowLag(History()), Clusters(ends=dict.fromkeys(KEYS, 10))
-    assert lags(lag.read(PLAN, clusters)) == dict.fromkeys(KEYS)
+    lag, clusters = lag_of(), Clusters(ends=dict.fromkeys(KEYS, 10))
+    assert lags(read(lag, clusters)) == dict.fromkeys(KEYS)
     clusters.shown = {KEYS[1]: 6}
     for _ in range(2):
-        assert lags(lag.read(PLAN, clusters)) == {KEYS[0]: None, KEYS[1]: 4}
-    assert clusters.questions.count("shown") == 2
+        assert lags(read(lag, clusters)) == {KEYS[0]: None, KEYS[1]: 4}
+    assert clusters.requests.count(shown_positions) == 2
 
 
 def test_c_while_the_source_does_not_answer_nothing_is_known_of_its_logs():
     """C. While the source does not answer, nothing new is known of its logs."""
-    found = FlowLag(History()).read(PLAN, Clusters(positions=dict.fromkeys(KEYS, 7)))
+    found = read(lag_of(), Clusters(positions=dict.fromkeys(KEYS, 7)))
     assert found.logs is None
     assert lags(found) == dict.fromkeys(KEYS)
     assert found.first_unreplicated == {}
 
 
 def test_replicated_until_when_the_first_record_that_waits_was_written_and_as_before_while_it_is_not_read():
-    history, reader = History(), Reader()
-    judge, lag = Judge(history, MaxAge()), FlowLag(history, reads=lambda _: reader)
-    series, clusters = ("a", "b", "a.t", "0"), Clusters(positions={KEYS[0]: 10}, ends={KEYS[0]: 10})
+    reader = Reader()
+    lag, clusters = lag_of(reader=reader), Clusters(positions={KEYS[0]: 10}, ends={KEYS[0]: 10})
 
     def until_s(time_s, *, timestamp_s=None):
         reader.timestamps_ms = timestamp_s and timestamp_s * 1000
-        found = lag.read(PLAN, clusters)
-        judge.take_in(series, found.of[KEYS[0]], time_s=time_s, position_s=time_s)
-        return lag.replicated_until_s(PLAN, found)
+        clusters.now_s = time_s
+        return read(lag, clusters).replicated_until_s
 
-    assert until_s(101.0) == {KEYS[0]: 100.0}  # level: when its position was read
+    assert until_s(100.0) == {KEYS[0]: 100.0}  # level: when its position was read
     clusters.ends = {KEYS[0]: 15}
-    assert until_s(110.0) == {KEYS[0]: 100.0}
-    assert until_s(120.0, timestamp_s=105.0) == {KEYS[0]: 105.0}
+    assert until_s(109.0) == {KEYS[0]: 100.0}
+    assert until_s(119.0, timestamp_s=105.0) == {KEYS[0]: 105.0}
     clusters.committed = {KEYS[0]: 12}
-    assert until_s(130.0, timestamp_s=999.0) == {KEYS[0]: 110.0}  # from the future, and seen to wait since then
-    assert until_s(140.0) == {KEYS[0]: 110.0}
+    assert until_s(129.0, timestamp_s=999.0) == {KEYS[0]: 110.0}  # from the future, and seen to wait since then
+    assert until_s(139.0) == {KEYS[0]: 110.0}
 
 
 def test_of_what_was_never_level_and_never_read_nothing_is_told():
-    lag, clusters = FlowLag(History(), reads=lambda _: Reader()), Clusters(positions={KEYS[0]: 7}, ends={KEYS[0]: 10})
-    assert lag.replicated_until_s(PLAN, lag.read(PLAN, clusters)) == {}
+    clusters = Clusters(positions={KEYS[0]: 7}, ends={KEYS[0]: 10})
+    assert read(lag_of(), clusters).replicated_until_s == {}
 
 
 def test_an_answer_that_is_older_than_the_plan_adds_no_topic_partition():
     clusters = Clusters(positions={("gone", 0): 1}, ends={("gone", 0): 5, KEYS[0]: 5})
-    assert FlowLag(History()).read(PLAN, clusters).of.keys() == set(KEYS)
+    assert read(lag_of(), clusters).of.keys() == set(KEYS)
 
 
 @pytest.mark.parametrize(
@@ -187,18 +208,11 @@ def test_time_lag(lag, until_s, seconds):
     assert time_lag_s(lag, until_s, 100.0) == seconds
 
 
-def test_a_row_of_a_record_from_the_future_waits_since_it_was_seen_as_in_the_poller(tmp_path, monkeypatch):
-    file, history, reader = tmp_path / "f", History(), Reader()
-    file.write_text("clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n")
-    (flow,) = (each for each in load(file).flows if each.name == "a->b")
-    monkeypatch.setattr(inspector_rows, "FlowLag", partial(FlowLag, reads=lambda _: reader))
+def test_a_row_of_a_record_from_the_future_waits_since_it_was_seen_as_in_the_poller(tmp_path):
+    reader = Reader()
     source, target = Described("a", end=10), Described("b", position=10)
-    rows = FlowRows(
-        flow=flow,
-        source=source,
-        target=target,
-        history=history,
-        judge=RowJudge(Judge(history, MaxAge()), history),
+    rows = InspectedFlow(
+        flow_of(tmp_path), source, target, judge_of(History(), bridges_polls=False), reads=lambda _: reader
     )
 
     def lag_seconds(now_s):
@@ -213,17 +227,112 @@ def test_a_row_of_a_record_from_the_future_waits_since_it_was_seen_as_in_the_pol
     assert lag_seconds(1020.0) == 0  # another record
 
 
+def flow_of(tmp_path):
+    file = tmp_path / "f"
+    file.write_text("clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n")
+    (flow,) = (each for each in load(file).flows if each.name == "a->b")
+    return flow
+
+
+def test_the_poller_publishes_the_rows_that_the_inspector_shows(tmp_path):
+    """Both read the same clusters by the same code: every number that a row and a metric share is the same."""
+    source, target, reader = Described("a", start=3, end=10), Described("b", position=7), Reader()
+    reader.timestamps_ms = (time.time() - 60) * 1000
+    recorder = Recorder()
+    poller = Poller(recorder, tmp_path / "h", progress=FlowProgress(), horizon=MaxAge(), reads=lambda _: reader)
+    inspected = InspectedFlow(
+        flow_of(tmp_path), source, target, judge_of(History(), bridges_polls=False), reads=lambda _: reader
+    )
+    for end in range(10, 22):
+        source.end = end
+        poller.poll(replace(PLAN, partitions=PARTITIONS[:1]), source, target)
+        (row,) = inspected.read(BoundedPoll(time.time(), owner="here"))
+
+    def published(name):
+        return recorder.value(f"kafka_mirror_{name}", row.key)
+
+    assert (row.topic, row.remote_topic, row.owner, row.status) == ("t", "a.t", "here", Status.STALL)
+    assert (row.offset, row.log_start, row.log_end, row.lag) == (7, 3, 21, 14)
+    names = ("replicated_offset", "source_start_offset", "source_end_offset", "lag_records", "partition_status")
+    assert [published(name) for name in names] == [row.offset, row.log_start, row.log_end, row.lag, row.status]
+    assert published("replicated_until_timestamp_seconds") == row.replicated_until_s
+    assert row.lag_seconds == pytest.approx(60, abs=5)
+    poller.close()
+
+
+def test_a_position_that_is_not_read_has_no_rate_which_is_not_0():
+    """While the target does not respond the log end still moves, and nobody knows whether the position does."""
+    lag, clusters = lag_of(), Clusters(positions={KEYS[0]: 7}, ends={KEYS[0]: 10})
+
+    def row_at(now_s):
+        clusters.now_s = now_s
+        return lag.rows(PLAN, read(lag, clusters), now_s=now_s)[0]
+
+    row_at(100.0)
+    clusters.committed, clusters.ends = {KEYS[0]: 9}, {KEYS[0]: 20}
+    row = row_at(110.0)
+    assert (row.records_per_s, row.written_per_s, row.level_in_s) == (0.2, 1.0, None)
+    clusters.committed, clusters.ends = None, {KEYS[0]: 30}
+    row = row_at(120.0)
+    assert (row.lag, row.records_per_s, row.written_per_s, row.level_in_s) == (21, None, 1.0, None)
+    clusters.ends = None
+    row = row_at(130.0)
+    assert (row.lag, row.lag_seconds, row.records_per_s, row.written_per_s) == (None, None, None, None)
+
+
+def test_a_row_names_the_open_transaction_that_its_records_wait_for():
+    lag, clusters = lag_of(), Clusters(positions=dict.fromkeys(KEYS, 7), ends=dict.fromkeys(KEYS, 10))
+    clusters.stable, clusters.open = {KEYS[0]: 7, KEYS[1]: 10}, {KEYS[0]: "producer 5"}
+    held, free = lag.rows(PLAN, read(lag, clusters), now_s=101.0)
+    assert (held.held_by, free.held_by) == ("producer 5", "")
+    assert held.reason.endswith("it waits for producer 5")
+    recorder = Recorder()
+    recorder.record_rows(("a", "b"), [held, free], read_s=101.0, now_s=101.0)
+    behind = "kafka_mirror_partition_behind_open_transaction"
+    assert [recorder.value(behind, row.key) for row in (held, free)] == [1, 0]
+
+
+def test_while_the_source_was_never_read_rows_have_the_targets_positions_and_nothing_else(tmp_path):
+    """A remote topic that names its source wins over one with the source topic's name."""
+    source, target = Described("a", end=10), Described("b")
+    source.is_up = False
+    offsets = {TopicPartition("a.t", 0): 7, TopicPartition("t", 0): 3, TopicPartition("c.t", 0): 5}
+    target.group = lambda name: Group(name, "Empty", offsets)
+    source.topics = lambda: source._answer(None, {})
+    inspected = InspectedFlow(flow_of(tmp_path), source, target, judge_of(History(), bridges_polls=False))
+    poll = BoundedPoll(1000.0, owner="")
+    (row,) = inspected.read(poll)
+    assert poll.problems == {"a": "cluster a: no answer"}
+    assert (row.topic, row.remote_topic, row.partition, row.offset) == ("t", "a.t", 0, 7)
+    assert (row.log_end, row.lag, row.lag_seconds, row.status) == (None, None, None, Status.UNKNOWN)
+    inspected.close()
+
+
+def test_positions_that_a_cluster_refuses_to_show_leave_its_other_numbers_in_the_inspector():
+    source = Cluster("a", end=10)
+
+    def refuses(plan, cluster):
+        raise ClusterRefuses("cluster a: not authorized", cluster="a")
+
+    poll = BoundedPoll(1000.0, owner="")
+    assert poll.request(refuses, PLAN, source, is_optional=True) is None
+    assert poll.request(log_bounds, PLAN, source) is not None
+    assert poll.request(refuses, PLAN, source) is None
+    assert poll.problems == {"a": "cluster a: not authorized"}
+    assert poll.request(log_bounds, PLAN, source) is None  # it is not asked again in this poll
+
+
 def test_old_answers_count_for_the_poller_and_not_for_a_row_of_now():
     """The poller bridges a few polls without an answer; a row that was not read now is UNKNOWN at once."""
-    judge, key = Judge(History(), MaxAge(known_s=30.0)), ("a", "b", "a.t", "0")
-    judge.take_in(key, PartitionOffsets(10, 0, 10), time_s=100.0, position_s=100.0)
-    judge.take_in(key, PartitionOffsets(10, 0, None), time_s=105.0, position_s=105.0)  # says nothing
-    verdicts = [
-        judge.verdict(key, now_s=110.0, last_report_s=110.0, is_old_known=is_old_known).status
-        for is_old_known in (True, False)
-    ]
-    assert verdicts == [Status.OK, Status.UNKNOWN]
-    assert judge.verdict(key, now_s=131.0, last_report_s=131.0).status is Status.UNKNOWN
+    history, key = History(), ("a", "b", "a.t", "0")
+    poller, inspector = (
+        Judge(history=history, horizon=MaxAge(known_s=30.0), bridges_polls=bridges) for bridges in (True, False)
+    )
+    poller.record(key, PartitionOffsets(10, 0, 10), time_s=100.0, position_s=100.0)
+    poller.record(key, PartitionOffsets(10, 0, None), time_s=105.0, position_s=105.0)  # says nothing
+    assert poller.status(key, is_read=False, now_s=110.0).status is Status.OK
+    assert inspector.status(key, is_read=False, now_s=110.0).status is Status.UNKNOWN
+    assert poller.status(key, is_read=False, now_s=131.0).status is Status.UNKNOWN
 
 
 def test_log_ends_are_read_in_one_place():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+from metrics.lag_row import LagRow
 from metrics.verdict import Status
 from mirror.commands import failover_check, import_, lag, plan, positions, translate
 from mirror.config.imports.connectors import Item
@@ -12,7 +13,6 @@ from mirror.flows.stored_positions import Position
 from mirror.flows.translation import Place
 from mirror.kafka.cluster_facts import LogDirs
 from mirror.lag.failover import Answer, FailoverReadiness
-from mirror.lag.rows import LagRow
 from mirror.lag.text import checker_text
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from mirror.policy.naming import DefaultReplicationPolicy

@@ -9,8 +9,10 @@ from dataclasses import replace
 
 import pytest
 
+from metrics.lag_row import LagRow
 from metrics.verdict import Sample, Status
-from mirror.lag.rows import LagRow, Snapshot, pace, selected
+from mirror.lag.judgement import pace
+from mirror.lag.snapshot import Snapshot, selected
 from mirror.lag.text import checker_text, csv_text, duration, json_text, wide_text
 
 FLOW = LagRow(
@@ -73,6 +75,11 @@ shop   orders    1  unknown       10  unknown  none            a
 
 def test_csv_has_every_field_and_no_formula():
     hostile = LagRow(group="=cmd()", cluster="a", topic="t", partition=0, offset=1, log_end=5)
+    head, *_ = csv_text([FLOW]).splitlines()
+    assert head == (
+        "group,cluster,topic,partition,offset,log_end,owner,is_flow,remote_topic,lag_seconds,"
+        "status,reason,records_per_s,written_per_s,level_in_s,lag"
+    )
     first, second = csv.DictReader(io.StringIO(csv_text([FLOW, hostile])))
     assert first["lag"] == "3"
     assert first["status"] == "STALL"

@@ -12,7 +12,7 @@ from textual.widgets import DataTable, Static
 from metrics.verdict import Sample, Status
 from mirror.commands.lag_screen import LagScreen
 from mirror.lag.flow_summary import summaries
-from mirror.lag.rows import Snapshot
+from mirror.lag.snapshot import Snapshot
 from mirror.lag.terminal import blocks, cells, flow_line
 from tests.unit.test_app import STALLED, consumer, flow
 

@@ -1,6 +1,7 @@
 """Reports in, exposition text out."""
 
 import gzip
+import time
 import urllib.error
 import urllib.request
 from types import SimpleNamespace
@@ -15,8 +16,10 @@ from metrics.listener import MirrorQueryListener, Stream, reports
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, Measured, SlotReport, WindowReport, schema_of
 from metrics.series import Histogram
-from mirror.lag.live_table import lag_table
+from metrics.verdict import Status
+from mirror.commands.live_demo import lag_table
 from mirror.model.reports import Spread
+from tests.lag_rows import record, row_of
 
 BUCKETS = len(RECORD_SECONDS) + 1
 
@@ -107,14 +110,13 @@ def test_an_idle_window_leaves_a_gap_in_the_window_values_and_keeps_the_last():
 def test_lag_is_never_negative_and_unknown_is_not_zero():
     recorder = Recorder()
     one, two = ("a", "b", "t", "0"), ("a", "b", "t", "1")
-    recorder.record_offsets(one, start=0, end=5, replicated=9)
-    recorder.record_offsets(two, start=None, end=5, replicated=None)
+    unknown = row_of(two, end=5, log_start=None, status=Status.UNKNOWN)
+    record(recorder, row_of(one, offset=9, end=5, status=Status.STALL), unknown, now_s=time.time())
     assert recorder.value("kafka_mirror_lag_records", one) == 0
     assert recorder.value("kafka_mirror_lag_records", two) is None
-    recorder.record_status(one, 5)
     first, second = (line.split() for line in lag_table(recorder, [one, two]).splitlines()[1:])
     assert first == ["a->b", "t", "0", "9", "5", "0", "-", "-", "-", "STALL"]
-    assert second == ["a->b", "t", "1", "-", "5", "-", "-", "-", "-", "-"]
+    assert second == ["a->b", "t", "1", "-", "5", "-", "-", "-", "-", "UNKNOWN"]
 
 
 def as_row(record):
@@ -155,7 +157,7 @@ def test_series_of_partitions_that_left_go_away():
 
 def test_hostile_label_values_are_escaped():
     recorder = Recorder()
-    recorder.record_offsets(("a", "b", 'x"} 1\nup{y="\\', "0"), start=0, end=1, replicated=1)
+    record(recorder, row_of(("a", "b", 'x"} 1\nup{y="\\', "0"), offset=1, end=1), now_s=time.time())
     assert 'topic="x\\"} 1\\nup{y=\\"\\\\"' in text(recorder)
 
 

@@ -9,8 +9,10 @@ import pytest
 
 from metrics.headroom import Retention
 from metrics.recorder import Recorder
+from metrics.trend import TREND_FILE, Trend
 from metrics.verdict import Status
 from mirror.errors import ClusterRefuses, ClusterUnavailable
+from mirror.lag.flow_progress import FlowProgress
 from mirror.lag.judgement import horizon_of
 from mirror.lag.poller import Poller as RealPoller
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
@@ -81,9 +83,9 @@ class Reader:
         pass
 
 
-def Poller(recorder, file, *, reads=Reader, **options):  # noqa: N802 - stands for the class
+def Poller(recorder, file, *, reads=Reader, progress=None, **options):  # noqa: N802 - stands for the class
     horizon = horizon_of(poll_interval_s=1, window_s=1)
-    return RealPoller(recorder, file, reads=reads, horizon=horizon, **options)
+    return RealPoller(recorder, file, reads=reads, horizon=horizon, progress=progress or FlowProgress(), **options)
 
 
 @pytest.fixture
@@ -121,9 +123,10 @@ def test_a_poll_fills_offsets_lag_status_and_clusters(recorder, tmp_path):
 
 def test_a_partition_that_stands_still_is_told_once_and_its_recovery_too(recorder, tmp_path, caplog):
     caplog.set_level("INFO")
-    recorder.record_windows([report()], now_s=10**11)
+    progress = FlowProgress()
+    progress.record_windows([report()], now_s=10**11)
     poller, source, target = (
-        Poller(recorder, tmp_path / "h"),
+        Poller(recorder, tmp_path / "h", progress=progress),
         Cluster("a", end=10),
         Cluster("b", position=7),
     )
@@ -238,6 +241,46 @@ def test_a_restart_judges_at_once(tmp_path):
     after.load()
     poll(after, Cluster("a", end=10), Cluster("b", position=7))
     assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.STALL
+
+
+def test_lost_offsets_make_a_partition_lost_and_those_of_another_one_do_not(recorder, tmp_path):
+    progress = FlowProgress()
+    poller, source, target = Poller(recorder, tmp_path / "h", progress=progress), Cluster("a"), Cluster("b", position=9)
+    source.end = 10
+    poll(poller, source, target)
+    progress.record_windows([report(partition=1)._replace(lost=5)], now_s=time.time())
+    poll(poller, source, target)
+    assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.UNKNOWN
+    progress.record_windows([report()._replace(lost=5)], now_s=time.time())
+    poll(poller, source, target)
+    assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.LOST
+
+
+def test_a_flow_without_reports_has_stopped_and_one_that_was_just_taken_over_has_not(recorder, tmp_path):
+    progress, now_s = FlowProgress(), time.time()
+    poller, source, target = Poller(recorder, tmp_path / "h", progress=progress), Cluster("a"), Cluster("b", position=9)
+    source.end = 10
+
+    def status(since_s=0.0):
+        poller.poll(PLAN, source, target, since_s=since_s)
+        return recorder.value("kafka_mirror_partition_status", SERIES)
+
+    progress.expect({("a", "b")}, now_s=now_s - 60)
+    poll(poller, source, target, times=10)
+    assert status() == Status.STOP
+    assert status(since_s=now_s) == Status.STALL
+    progress.record_windows([report()], now_s=now_s)
+    assert status() == Status.STALL
+
+
+def test_the_last_hour_of_a_flow_is_made_from_its_rows(recorder, tmp_path):
+    poller = Poller(recorder, tmp_path / "h")
+    poll(poller, Cluster("a", end=10), Cluster("b", position=10))
+    poller.save()
+    trend = Trend()
+    trend.load(tmp_path / TREND_FILE, now_s=time.time())
+    (point,) = trend.of("a->b")
+    assert (point.status, point.waits_s, point.waiting) == (Status.OK, 0.0, 0)
 
 
 def test_an_unknown_position_is_no_verdict(recorder, tmp_path):
@@ -367,8 +410,44 @@ def test_a_cluster_that_refuses_is_up_and_its_reason_is_logged(recorder, tmp_pat
     assert recorder.value("kafka_mirror_cluster_up", ("a", "b", "b")) == 0
 
 
+def test_positions_that_the_source_does_not_show_in_time_hold_up_no_log_ends(recorder, tmp_path, monkeypatch):
+    monkeypatch.setattr("mirror.lag.polls.PATIENCE_S", 0.05)
+    poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b")
+    target.is_up, responds = False, threading.Event()
+
+    def hangs(group, wanted):
+        responds.wait(10)
+        return dict.fromkeys(wanted, 6)
+
+    monkeypatch.setattr(source, "committed", hangs)
+    poll(poller, source, target)
+    assert recorder.value("kafka_mirror_source_end_offset", SERIES) == 10
+    assert recorder.value("kafka_mirror_lag_records", SERIES) is None
+    responds.set()
+    eventually(
+        lambda: poll(poller, source, target) or recorder.value("kafka_mirror_lag_records", SERIES) == 4,
+        within_s=5,
+        because="a later poll gets the response",
+    )
+    poller.close()
+
+
+def test_positions_that_the_source_refuses_to_show_are_no_failure_of_the_poll(recorder, tmp_path, monkeypatch):
+    poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b")
+    target.is_up = False
+
+    def refuses(group, wanted):
+        raise ClusterRefuses("cluster a: not authorized", cluster="a")
+
+    monkeypatch.setattr(source, "committed", refuses)
+    poll(poller, source, target)
+    assert recorder.value("kafka_mirror_source_end_offset", SERIES) == 10
+    assert recorder.value("kafka_mirror_poll_errors_total", ("a", "b")) == 1  # the target's
+    assert [recorder.value("kafka_mirror_cluster_up", ("a", "b", cluster)) for cluster in "ab"] == [1, 0]
+
+
 def test_a_cluster_that_hangs_holds_up_neither_the_other_nor_what_is_known_of_it(recorder, tmp_path, monkeypatch):
-    monkeypatch.setattr("mirror.lag.cluster_offsets.PATIENCE_S", 0.05)
+    monkeypatch.setattr("mirror.lag.polls.PATIENCE_S", 0.05)
     poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=7)
     poll(poller, source, target)
     answers, asked = threading.Event(), []

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metrics.lag_row import LagRow
 from metrics.verdict import Sample
 from mirror.errors import ClusterUnavailable, MirrorError, SettingsError
 from mirror.flows.set_offsets import GroupPlace, SetOffsets
 from mirror.kafka.groups import Group
-from mirror.lag.rows import LagRow
 from mirror.model.flow_plan import PlannedPartition
 from mirror.model.mm2_records import Checkpoint
 from mirror.model.offset_map import OffsetMap, OffsetRun

@@ -1,56 +1,56 @@
-"""Hold the offsets of topic-partitions, position, log start and log end, and what follows from them. Pure."""
+"""Hold the offsets that one poll read of a flow: positions, log starts, log ends, and what follows from them. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
+from metrics.lag_row import lag_between
 from metrics.verdict import LONG_AGO_S
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.topic_partition import TopicPartition
 
 
 class Positions(NamedTuple):
-    """The next source offset of each topic-partition that has one, and when they were read, epoch seconds."""
+    """The next source offset of each partition that has one."""
 
     offsets: Mapping[TopicPartition, int]
-    read_s: float
+    read_s: float  # when they were requested, epoch seconds
 
 
 class LogBounds(NamedTuple):
-    """First offset and log end of each topic-partition that answered, and when they were asked for, epoch seconds.
+    """Log start and log end of each partition that the source returned.
 
-    `stable` and `open` are of flows that read committed records only: the last stable offsets, and whose transaction is open.
+    `stable` and `open` are filled if the flow reads committed records only.
     """
 
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
-    read_s: float = 0.0
-    stable: Mapping[TopicPartition, int] = MappingProxyType({})
-    open: Mapping[TopicPartition, str] = MappingProxyType({})
+    read_s: float = 0.0  # when they were requested, epoch seconds
+    stable: Mapping[TopicPartition, int] = MappingProxyType({})  # last stable offsets
+    open: Mapping[TopicPartition, str] = MappingProxyType({})  # whose transaction is open
 
 
 NO_POSITIONS = Positions({}, LONG_AGO_S)
-NO_BOUNDS = LogBounds({}, {})
 
 
 class PartitionOffsets(NamedTuple):
-    """Where one topic-partition stands: its position or its group's offset, log start, log end. None is not known."""
+    """Offsets of one partition. None is unknown."""
 
-    position: int | None = None
+    position: int | None = None  # of a flow, or the offset of a group
     log_start: int | None = None
     log_end: int | None = None
 
     @property
     def lag(self) -> int | None:
         """Records behind, never below 0; None while either end is unknown."""
-        return None if self.position is None or self.log_end is None else max(0, self.log_end - self.position)
+        return lag_between(self.position, self.log_end)
 
     @property
     def first_unreplicated(self) -> int | None:
-        """Offset of the first record that waits: at the position, or where the log begins now; None where none waits."""
+        """Offset of the first record that waits, None if none waits. It is never before the log start."""
         if self.position is None or self.log_end is None or self.log_end <= self.position:
             return None
         return max(self.position, self.log_start or 0)
@@ -58,23 +58,22 @@ class PartitionOffsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FlowOffsets:
-    """What one poll knows of a flow.
+    """What one poll knows of a flow."""
 
-    Attributes:
-        positions: From the target, or what was known of them before.
-        is_target_read: Whether the target answered this poll with them.
-        logs: The source's logs; None where it did not answer.
-        of: Where each topic-partition of the flow stands.
-    """
+    positions: Positions  # from the target, or the last known ones
+    is_target_read: bool  # whether the target returned them in this poll
+    logs: LogBounds | None  # of the source; None if it did not respond
+    of: Mapping[TopicPartition, PartitionOffsets]  # every partition of the plan
+    replicated_until_s: Mapping[TopicPartition, float] = field(default_factory=dict)  # epoch; unknown ones are left out
 
-    positions: Positions
-    is_target_read: bool
-    logs: LogBounds | None
-    of: Mapping[TopicPartition, PartitionOffsets]
+    @property
+    def is_whole(self) -> bool:
+        """Whether both clusters responded."""
+        return self.is_target_read and self.logs is not None
 
     @property
     def held(self) -> dict[TopicPartition, str]:
-        """Whose open transaction is what holds up a topic-partition: nothing that is decided waits."""
+        """The open transaction that each held-up partition waits for: no decided record waits there."""
         logs = self.logs
         if logs is None:
             return {}
@@ -86,21 +85,21 @@ class FlowOffsets:
 
     @property
     def first_unreplicated(self) -> dict[TopicPartition, int]:
-        """The first offset that waits, of each topic-partition that is behind."""
+        """The first offset that waits, of each partition that lags."""
         return {key: at for key, own in self.of.items() if (at := own.first_unreplicated) is not None}
 
     @property
     def seen_s(self) -> float:
-        """When both positions and log ends were known: what is level was replicated up to then. Epoch seconds."""
+        """Epoch seconds of the older reading: lag 0 means replicated up to then."""
         return min(self.logs.read_s, self.positions.read_s) if self.logs is not None else self.positions.read_s
 
 
 def joined(plan: FlowPlan, positions: Positions, logs: LogBounds | None, *, is_target_read: bool) -> FlowOffsets:
-    """Join positions and log bounds. An answer may be older than the plan, and have other topic-partitions than it.
+    """Join positions and log bounds to the partitions of a plan.
 
-    Where the target has no such topic-partition, all records of the source's log wait.
+    Both may be older than the plan. If the target lacks a partition, all records of the source's log wait.
     """
-    starts, ends, *_ = logs or NO_BOUNDS
+    starts, ends = (logs.starts, logs.ends) if logs is not None else ({}, {})
     at = {
         **{p.on_source: positions.offsets.get(p.on_source) for p in plan.partitions},
         **{p.on_source: starts.get(p.on_source) for p in plan.absent},
@@ -110,11 +109,11 @@ def joined(plan: FlowPlan, positions: Positions, logs: LogBounds | None, *, is_t
 
 
 def time_lag_s(lag: int | None, until_s: float | None, now_s: float) -> float | None:
-    """Return how long the first unreplicated record waits: 0 where none waits, None where it is not known.
+    """Return how long the first unreplicated record has waited; 0: none waits, None: unknown.
 
     Args:
         lag: Records behind.
-        until_s: When the first unreplicated record was written, epoch seconds; None where nobody knows.
+        until_s: When the first unreplicated record was written, epoch seconds; None if unknown.
         now_s: The present, epoch seconds.
     """
     if lag == 0:
