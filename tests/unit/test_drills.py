@@ -63,9 +63,7 @@ def test_nobody_else_reads_a_canary_group_as_a_reader():
 
 
 def test_a_flow_without_canaries_cannot_be_rehearsed(settings):
-    with pytest.raises(
-        SettingsError, match=r"primary->backup has no canary topic. Set mirror.drill.enabled = true"
-    ):
+    with pytest.raises(SettingsError, match=r"primary->backup has no canary topic. Set mirror.drill.enabled = true"):
         Scope.of_drill(settings(BOTH_WAYS), "primary->backup")
 
 
