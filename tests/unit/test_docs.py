@@ -52,3 +52,14 @@ def test_the_index_has_every_page():
     linked = {(DOCS / link.partition("#")[0]).resolve() for link in LINK.findall((DOCS / "README.md").read_text())}
     pages = {page for page in DOCS.rglob("*.md") if page.parent.name != "adr" and page.name != "README.md"}
     assert sorted(str(page.relative_to(ROOT)) for page in pages - linked) == []
+
+
+def test_every_decision_has_its_status_and_its_row():
+    index = (DOCS / "adr" / "README.md").read_text()
+    for page in sorted((DOCS / "adr").glob("0*.md")):
+        number, title = int(page.name[:4]), page.read_text().splitlines()[0]
+        assert title.startswith(f"# {number}. "), page.name
+        assert re.search(
+            r"^Status: (accepted|superseded)\b.*\. Date: \d{4}-\d\d-\d\d\.$", page.read_text(), re.MULTILINE
+        ), page.name
+        assert f"| [{number}]({page.name}) | {title.partition('. ')[2]} |" in index, page.name
