@@ -189,7 +189,7 @@ class Appliance:
             found = stack.enter_context(served)
         except PortTakenError as error:
             raise SettingsError(str(error)) from error
-        if found != port:
+        if port and found != port:
             log.info("mirror.metrics.listen: port %d is taken; metrics are on port %d", port, found)
         return found
 

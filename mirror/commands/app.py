@@ -9,11 +9,12 @@ from mirror.config.given import add_mirror, mirror_arguments, settings_given
 from mirror.errors import SettingsError
 
 DESCRIPTION = "Serve the lag inspector, pages that show lag by partition and consumer group, and why. Reads only."
+EXAMPLES = "exit codes: 0 stopped, 2 settings"
 
 
 def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
-    describe(parser, DESCRIPTION)
+    describe(parser, DESCRIPTION, EXAMPLES)
     add_mirror(parser)
     parser.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:8501", help="where (default %(default)s)")
 

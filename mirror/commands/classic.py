@@ -6,7 +6,7 @@ import logging
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Iterator
 
-from mirror.commands.options import add_own_settings, describe, own_settings, warn_of_ignored
+from mirror.commands.options import EXITS_OF_A_MIRROR, add_own_settings, describe, own_settings, warn_of_ignored
 from mirror.config.given import add_classic_files, settings_given
 
 # Options of MirrorMaker 1 that have nothing to do here, with the reason.
@@ -25,11 +25,12 @@ DESCRIPTION = """\
 Mirror one or more source clusters into one target as kafka-mirror-maker.sh did: topics keep their names, topics that appear
 later join by themselves, and progress shows in the consumer group of each consumer file, where it also begins. A topic that
 has another number of partitions on the target keeps it: keyed records go where Kafka's default partitioner puts them."""
-EXAMPLES = """\
+EXAMPLES = f"""\
 examples:
   kafka-mirror classic --consumer.config dc1.properties --producer.config central.properties --whitelist 'orders|payments'
   kafka-mirror classic --consumer.config dc1.properties --consumer.config dc2.properties --producer.config central.properties \\
-      --blacklist 'test.*' --num.streams 4"""
+      --blacklist 'test.*' --num.streams 4
+{EXITS_OF_A_MIRROR}"""
 
 
 def declare(parser: ArgumentParser) -> None:

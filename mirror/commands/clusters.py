@@ -11,11 +11,12 @@ from mirror.embedded import clusters
 DESCRIPTION = (
     "Start two Kafka clusters of one broker each on this machine, primary and backup, or stop them. For development."
 )
+EXAMPLES = "exit codes: 0 done, 3 a broker did not start"
 
 
 def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
-    describe(parser, DESCRIPTION)
+    describe(parser, DESCRIPTION, EXAMPLES)
     parser.add_argument("action", choices=("up", "down"))
     parser.add_argument(
         "--dir", type=Path, default=Path("state/clusters"), help="where they live (default %(default)s)"

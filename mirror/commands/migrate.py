@@ -5,24 +5,24 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from mirror.commands.options import describe
-from mirror.commands.switch import add_switching, switch
+from mirror.commands.switch import EXIT_CODES, add_switching, switch
 from mirror.config.given import settings_given
 from mirror.switching.run import Kind
 
 DESCRIPTION = """\
 Move readers and writers of a flow A->B from A to B for good, as 'kafka-mirror switch' does; no flow B->A is needed, and none is
 started. Topics may keep their names (IdentityReplicationPolicy)."""
-EXAMPLES = """\
+EXAMPLES = f"""\
 examples:
   kafka-mirror migrate mirror.properties 'a->b' --dry-run
   kafka-mirror migrate mirror.properties 'a->b' --topics 'orders.*' --groups 'billing,search'
-exit codes: as of switch"""
+{EXIT_CODES}"""
 
 
 def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
     describe(parser, DESCRIPTION, EXAMPLES)
-    add_switching(parser)
+    add_switching(parser, Kind.MIGRATE)
 
 
 def run(parsed: Namespace) -> int:

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from mirror.config.settings import Settings
 
 
+EXITS_OF_A_MIRROR = """\
+exit codes: 0 stopped, 2 settings, 3 no flow could begin: a cluster did not answer, 4 Spark, the disk or the clock,
+6 no flow could begin: a cluster refused"""
+
+
 def describe(parser: argparse.ArgumentParser, description: str, examples: str = "") -> None:
     """Set what `--help` prints around the options, line by line as it is written."""
     parser.description = description

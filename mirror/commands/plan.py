@@ -25,7 +25,8 @@ EXAMPLES = """\
 prints, for example:
   a->b: 1 topics, positions in group mirror.a->b on b
     orders -> a.orders (is created with 2; partition@start 0@200, 1@begin)
-    space: 12.4 GiB on a, 0 B on b; its brokers have 310.0 GiB free"""
+    space: 12.4 GiB on a, 0 B on b; its brokers have 310.0 GiB free
+exit codes: 0 printed, 2 settings, 3 a cluster did not answer, 6 it refused"""
 
 
 def declare(parser: ArgumentParser) -> None:

@@ -54,7 +54,8 @@ examples:
 prints, for example:
   topic   partition  position  log start  log end  lag  remote topic
   orders          0       200          0      200    0  a.orders
-  orders          1       150          0      200   50  a.orders"""
+  orders          1       150          0      200   50  a.orders
+exit codes: 0 done, 2 settings, or the flow runs, 3 a cluster did not answer, 6 it refused"""
 
 
 ACTIONS = {

@@ -32,20 +32,22 @@ Move readers and writers of a flow A->B from A to B: fence A's producers, wait u
 move the consumer groups to their exact places, pause A->B, and see that B->A brings back what is written on B from now on.
 Prints what it will do, and asks. Each step is kept on B: after a crash the same command, on any machine, goes on where it was.
 Until the first group is moved, --abort takes all of it back."""
-EXAMPLES = """\
+EXIT_CODES = """\
+exit codes: 0 done, 1 a step failed (run the same command again to resume), 2 settings, 3 a cluster did not answer,
+5 something forbids it, 6 a cluster refused"""
+EXAMPLES = f"""\
 examples:
   kafka-mirror switch mirror.properties 'a->b' --dry-run          what it would do, what it would cost, what forbids it
   kafka-mirror switch mirror.properties 'a->b'                    the same, then asks, and does it
   kafka-mirror switch mirror.properties 'a->b' --source-lost      A is gone: what is missing, and where the groups go on
   kafka-mirror switch mirror.properties 'a->b' --hook groups='./point-dns-at b' --yes
-exit codes: 0 done, 5 something forbids it, 1 a step failed (run it again to go on), 2 settings, 3 a cluster did not answer,
-6 it refused"""
+{EXIT_CODES}"""
 
 
 def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
     describe(parser, DESCRIPTION, EXAMPLES)
-    add_switching(parser)
+    add_switching(parser, Kind.SWITCH, Kind.FAIL_OVER)
     parser.add_argument(
         "--source-lost",
         action="store_true",
@@ -53,18 +55,31 @@ def declare(parser: ArgumentParser) -> None:
     )
 
 
-def add_switching(parser: ArgumentParser) -> None:
-    """Add the options that all kinds of switches have."""
+def add_switching(parser: ArgumentParser, kind: Kind, lost: Kind | None = None) -> None:
+    """Add the options that all kinds of switches have.
+
+    Args:
+        parser: The command's.
+        kind: What the command does.
+        lost: What it does with --source-lost.
+    """
+    left, entered = ("B", "A") if kind is Kind.SWITCH_BACK else ("A", "B")
+    steps = ", ".join(step.value for step in STEPS[kind])
+    if lost is not None:
+        steps += f"; with --source-lost: {', '.join(step.value for step in STEPS[lost])}"
     add_file(parser)
     parser.add_argument("flow", metavar="A->B", help="the flow")
-    parser.add_argument("--topics", metavar="REGEX[,REGEX]", default="", help="only these topics, as A calls them")
+    parser.add_argument(
+        "--topics", metavar="REGEX[,REGEX]", default="", help=f"only these topics, as {left} calls them"
+    )
     parser.add_argument("--groups", metavar="REGEX[,REGEX]", default="", help="only these consumer groups")
     parser.add_argument(
         "--without-topic",
         action="append",
         metavar="NAME",
         default=[],
-        help="leave out a topic, as A calls it, for example one that cannot be created on B; it may be given several times",
+        help=f"leave out a topic, as {left} calls it, for example one that cannot be created on {entered}; "
+        "it may be given several times",
     )
     parser.add_argument("--dry-run", action="store_true", help="print what it would do, and change nothing")
     parser.add_argument("--yes", action="store_true", help="do not ask")
@@ -75,8 +90,8 @@ def add_switching(parser: ArgumentParser) -> None:
         "--fence",
         choices=FENCES,
         default="acls",
-        help="how A's producers are kept from writing: acls (default), acls-and-read (and everybody may read topics without "
-        "ACLs), none (you stop them)",
+        help=f"how {left}'s producers are kept from writing: acls (default), acls-and-read (and everybody may read topics "
+        "without ACLs), none (you stop them)",
     )
     parser.add_argument(
         "--last",
@@ -98,7 +113,7 @@ def add_switching(parser: ArgumentParser) -> None:
         action="append",
         metavar="STEP=COMMAND",
         default=[],
-        help=f"run a command when a step is done; steps: {', '.join(step.value for step in Step)}",
+        help=f"run a command when a step is done; steps: {steps}",
     )
 
 

@@ -5,26 +5,26 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from mirror.commands.options import describe
-from mirror.commands.switch import add_switching, switch
+from mirror.commands.switch import EXIT_CODES, add_switching, switch
 from mirror.config.given import settings_given
 from mirror.errors import SettingsError
 from mirror.switching.run import Kind
 
 DESCRIPTION = """\
-Move readers and writers back from B to A after 'kafka-mirror switch FILE A->B': the same steps along B->A. What was written on B
-meanwhile is on A by then, groups go on where they stand (also in the topics that came from A), A->B replicates again, and the
-fence on A is taken away."""
-EXAMPLES = """\
+Move readers and writers back from B to A after 'kafka-mirror switch FILE A->B': the same steps along B->A. They fence B's
+producers, wait until A has every record that was written on B, move the groups to their exact places on A (also in the topics
+that came from A), resume A->B, and take the fence on A away. After a lost source, the step tail exports what never reached B."""
+EXAMPLES = f"""\
 examples:
   kafka-mirror switch-back mirror.properties 'a->b' --dry-run
   kafka-mirror switch-back mirror.properties 'a->b' --yes
-exit codes: as of switch"""
+{EXIT_CODES}"""
 
 
 def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
     describe(parser, DESCRIPTION, EXAMPLES)
-    add_switching(parser)
+    add_switching(parser, Kind.SWITCH_BACK)
 
 
 def run(parsed: Namespace) -> int:

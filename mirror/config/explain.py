@@ -131,7 +131,7 @@ def _is_older(old: Entry, entry: Entry) -> bool:
 
 
 def _value(entry: Entry) -> str:
-    return HIDDEN if entry.is_secret else text(entry)
+    return HIDDEN if entry.is_secret and text(entry) else text(entry)
 
 
 def _lines(rows: Sequence[Row]) -> list[tuple[str, str, str]]:

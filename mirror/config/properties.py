@@ -20,11 +20,12 @@ _SECRET = re.compile(
     r"passw|secret|jaas|token|credential|user\.info|(access|private|account|api|signing)key|(^|[._-])key($|[._-])",
     re.IGNORECASE,
 )
+_NO_SECRET = re.compile(r"(^|[.])key[.]converter($|[.])")  # the converter of keys, a class
 
 
 def is_secret(key: str) -> bool:
     """Return whether the value of `key` must never be shown."""
-    return _SECRET.search(key) is not None
+    return _SECRET.search(_NO_SECRET.sub(".", key)) is not None
 
 
 def is_provided(values: Mapping[str, str], key: str) -> bool:

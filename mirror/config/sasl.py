@@ -156,7 +156,7 @@ def _amazons(java: Mapping[str, str], module: Jaas) -> Any:
 
 def _need(module: str, extra: str) -> None:
     if find_spec(module) is None:
-        advice = f"Install it: pip install 'kafka-mirror[{extra}]'."
+        advice = f"Install it in the project's folder: pip install '.[{extra}]'."
         raise ClientError(_MECHANISM, f"needs the package {module}, which is not installed. {advice}")
 
 

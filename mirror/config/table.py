@@ -181,9 +181,10 @@ TABLE = (
         "Group of the Connect workers that ran before. kafka-mirror does not start while the group, or `A-mm2`, has members."
     ),
     _client("security.protocol", PROTOCOL, "PLAINTEXT")("How clients connect."),
-    _client("sasl.mechanism", TEXT, None, shown_default="`GSSAPI`, as in Java")(
+    _client("sasl.mechanism", TEXT, None, shown_default="required with SASL")(
         "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, `GSSAPI` (Kerberos) or `AWS_MSK_IAM`. `GSSAPI` and "
-        "`AWS_MSK_IAM` need additional packages ([security.md](security.md#kerberos))."
+        "`AWS_MSK_IAM` need additional packages ([security.md](security.md#kerberos)). With `sasl.jaas.config` and without "
+        "this key: `GSSAPI`, as in Java."
     ),
     _client("sasl.jaas.config", TEXT, None, shown_default="required with SASL")(
         "A login module by its full Java name, and its options. `PlainLoginModule` or `ScramLoginModule` "
@@ -243,7 +244,7 @@ TABLE = (
         "`https`, or empty: the host name of the broker is not checked."
     ),
     _client("client.id", TEXT, None, shown_default="`kafka-mirror`")(
-        "Name of the client in the logs and quotas of the brokers."
+        "Name of the client in the logs and quotas of the brokers. Without the key, admin clients use `rdkafka`."
     ),
     _client("request.timeout.ms", integer(1), "30000")("Time limit of a request. Admin clients use 300000 at most."),
     _client("metadata.max.age.ms", integer(1), "300000")(

@@ -1,4 +1,4 @@
-"""The README's way by hand: a pair of clusters, an appliance, and Kafka's own console producer, command by command."""
+"""The quick start without clusters: a pair of embedded ones, a mirror, and Kafka's own console producer, command by command."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PORT = 9404
 
 
 def blocks() -> list[str]:
-    """Return the README's shell blocks."""
-    return re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    """Return the shell blocks of the quick start."""
+    return re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "quickstart.md").read_text(), re.DOTALL)
 
 
 def metrics(port: int) -> str:
@@ -37,7 +37,7 @@ def metrics(port: int) -> str:
 
 
 @pytest.mark.nightly
-def test_the_readmes_commands_mirror_what_kafkas_console_producer_wrote(tmp_path):
+def test_the_quick_starts_commands_mirror_what_kafkas_console_producer_wrote(tmp_path):
     start = next(block for block in blocks() if "clusters up" in block)
     tools = next(block for block in blocks() if "ConsoleProducer" in block)
     bin_folder = tmp_path / ".venv" / "bin"

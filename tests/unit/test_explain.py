@@ -202,6 +202,12 @@ def test_text(explained):
     assert text.endswith("\nwithout effect\n  offset.lag.max  offsets are translated exactly at any lag\n  nonsense\n")
 
 
+def test_a_secret_without_a_value_is_shown_as_empty(explained):
+    lines = [line.split() for line in as_text(explained()).splitlines()]
+    assert ["mirror.http.password", "default"] in lines
+    assert ["mirror.http.tls.key", "default"] in lines
+
+
 def test_json_says_the_same(explained):
     found = explained("topics = a", "primary->backup.topics = b", "nonsense = x", *SECRETS)
     text = as_json(found)

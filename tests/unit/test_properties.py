@@ -148,7 +148,9 @@ def test_secret_values_are_never_in_a_repr(key):
     assert repr(Properties({key: "hunter2", "acks": "all"})) == f'{{{key}=***, acks="all"}}'
 
 
-@pytest.mark.parametrize("key", ["ssl.keystore.location", "ssl.keystore.type", "bootstrap.servers"])
+@pytest.mark.parametrize(
+    "key", ["ssl.keystore.location", "ssl.keystore.type", "bootstrap.servers", "key.converter", "a.key.converter.x"]
+)
 def test_plain_values_are_shown(key):
     assert not is_secret(key)
 

@@ -592,8 +592,20 @@ def test_every_alert_has_a_section_in_the_runbook_and_every_section_an_alert():
     page = (ROOT / "docs" / "runbook.md").read_text()
     assert re.findall(r"^## (\w+)$", page, re.MULTILINE) == [alert.name for alert in alerts()]
     for section in re.split(r"^## ", page, flags=re.MULTILINE)[1:]:
-        for part in ("Meaning", "Impact", "First look", "Query", "Causes", "Fix", "Fail over?"):
-            assert f"**{part}" in section, (section.split("\n")[0], part)
+        parts = ("Severity.", "Meaning.", "Impact.", "Query.", "Why?", "Fix.", "Worked?", "Fail over?")
+        found = [section.find(f"**{part}**") for part in parts]
+        assert min(found) > 0, section.split("\n")[0]
+        assert found == sorted(found), section.split("\n")[0]
+        assert "\n| Cause | Do |\n| --- | --- |\n| " in section, section.split("\n")[0]
+
+
+def test_the_runbook_says_how_severe_an_alert_is_and_which_sections_a_symptom_has():
+    page = (ROOT / "docs" / "runbook.md").read_text()
+    index = page.partition("### ")[0]
+    for alert in alerts():
+        section = page.partition(f"\n## {alert.name}\n")[2]
+        assert section.startswith(f"**Severity.** {alert.severity};"), alert.name
+        assert f"](#{alert.name.lower()})" in index, alert.name
 
 
 def test_who_is_woken_reads_in_the_runbook_to_whom_to_turn():
