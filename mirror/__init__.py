@@ -1,3 +1,3 @@
-"""The mirroring appliance: replication between Kafka clusters, on Spark."""
+"""Replication between Kafka clusters, on Spark."""
 
 __version__ = "0.1.0"

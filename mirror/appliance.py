@@ -1,4 +1,4 @@
-"""Run the appliance, top to bottom: settings, clusters, topics, Spark, metrics, until a signal."""
+"""Run kafka-mirror, top to bottom: settings, clusters, topics, Spark, metrics, until a signal."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from mirror.switching.drills import Drills
 
 log = logging.getLogger("mirror")
 
-STOP_WITHIN_S = 22.0  # from the request on; what a dead cluster held up before comes off the windows' time
+STOP_WITHIN_S = 22.0  # from the request on; delays by a dead cluster shorten the time of the windows
 LANES_END_S = 5.0
 POLL_ENDS_S = 6.0  # a poll that runs asks two clusters; the rest of the round is left out
 SPARE_TASKS = 2
@@ -92,13 +92,13 @@ class Appliance:
         self._accounts = TrackedSeries(self.flows, self.recorder, self.poller, self._flow_progress)
 
     def run(self, *, on_started: Callable[[Appliance], None] | None = None) -> None:
-        """Replicate until `stop` is called or SIGTERM or SIGINT arrives; then hand every position over and return.
+        """Replicate until `stop`, SIGTERM or SIGINT; then commit every position and return.
 
         Raises:
             SettingsError: both ends of a flow are the same cluster, or the state folder or the metrics address is taken.
-            ClusterUnavailable: at the start there was no flow whose clusters answered.
-            StreamTerminated: Spark ended the queries again and again or cannot start them, the state folder's disk takes
-                nothing more, or the machine's clock was set back.
+            ClusterUnavailable: at the start, no flow's clusters responded.
+            StreamTerminated: Spark ended the queries repeatedly or cannot start them, the state folder's disk is full, or
+                the machine's clock was set back.
         """
         mirror = self._mirror
         with ExitStack() as stack:
@@ -168,7 +168,7 @@ class Appliance:
         )
 
     def _serve(self, stack: ExitStack) -> int:
-        """Serve metrics and status; return the port: the next free one if no operator asked for another and that is taken.
+        """Serve metrics and status; return the port, the next free one if the default is taken.
 
         Raises:
             SettingsError: the address is taken.
@@ -243,7 +243,7 @@ class Appliance:
         return state.discover(slots=self._mirror.slots, last_position=self.poller.last_position)
 
     def _emits_heartbeats(self, flow: tuple[str, str]) -> bool:
-        """Tell whether this process writes a flow's heartbeats; those of flows that nobody replicates everybody writes."""
+        """Return whether this process emits the flow's heartbeats. All do for unreplicated flows."""
         return all(state.leads for state in self.flows if state.name == flow)
 
     def _streams(self) -> dict[str, Stream[Any]]:
@@ -300,7 +300,7 @@ class Appliance:
         on_signals({signal.SIGTERM: self.stop, signal.SIGINT: self.stop, signal.SIGHUP: self.refresh})
 
     def refresh(self) -> None:
-        """Look for topics, and carry settings and ACLs over, at once instead of at the end of their intervals."""
+        """Refresh topics, and sync settings and ACLs, now instead of at their intervals."""
         for state in self.flows:
             for due in (state.refresh_due, state.configs_due, state.acls_due):
                 due.hasten(0.0)
@@ -319,7 +319,7 @@ class Appliance:
         while not self._stop.wait(0.2):
             if (back_s := clock.set_back_s()) * 1000 > self._mirror.window_ms:
                 back = f"the machine's clock was set back by {back_s:.0f} s; windows are numbered by it"
-                self._fail(StreamTerminated(f"{back}. Start the appliance again"))
+                self._fail(StreamTerminated(f"{back}. Start kafka-mirror again"))
                 continue
             for ended in [ended for query in queries for ended in query.revive()]:
                 count = restarts.one_more()
@@ -350,8 +350,8 @@ class Appliance:
             log.warning("stopped without the windows' own end; the next start repeats at most their last second")
         elif silent:
             log.warning(
-                "stopped; a cluster of %s does not answer, so the positions of its last windows may not be committed; "
-                "the next start goes on from those that are",
+                "stopped; a cluster of %s does not respond, so the positions of its last windows may not be committed; "
+                "the next start resumes at the committed ones",
                 ", ".join(silent),
             )
         else:

@@ -1,4 +1,4 @@
-"""Join the command line `kafka-mirror COMMAND`: each command is a file of mirror/commands."""
+"""The command line `kafka-mirror COMMAND`: each command is a file of mirror/commands."""
 
 from __future__ import annotations
 
@@ -11,38 +11,53 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from mirror import __version__
 from mirror.errors import MirrorError
 from mirror.runtime.logs import log_to_stderr
 from mirror.runtime.without_pandas import leave_out_pandas
 
-COMMANDS = {
-    "run": "replicate the flows of a file",
-    "plan": "print what a file would replicate; changes nothing",
-    "explain": "print what a file's settings come to, and where each comes from",
-    "import": "write the file from a Strimzi resource, connector JSON or a running Connect",
-    "classic": "mirror as MirrorMaker 1 did: its options, its files, same topic names",
-    "lag": "print lag as Kafka's consumer offset checker did",
-    "failover-check": "say whether readers may go to a target now, and what that would cost",
-    "switch": "move readers and writers to a flow's target, with proof and a way back",
-    "switch-back": "move readers and writers back to the source, after a switch",
-    "migrate": "move readers and writers to the target for good",
-    "switches": "print what became of switches",
-    "drill": "rehearse a switch and the way back on a canary topic",
-    "gaps": "print what was ever lost, skipped, repeated or refused",
-    "translate": "say where an offset, or a group, is on another cluster",
-    "positions": "show where a flow stands, or put it elsewhere",
-    "verify": "compare what is on the target with the source",
-    "app": "serve the lag inspector, a page to look at lag",
-    "prepare": "do at install what would make the first start slow",
-    "clusters": "start or stop a pair of embedded Kafka clusters for development",
-    "dashboards": "write the generated boards, rules and docs/metrics.md, or check that they are up to date",
-    "demo": "mirror between two embedded clusters and watch it",
+GROUPS = {
+    "Set up": {
+        "import": "write the settings file from a Strimzi resource, connector JSON or a running Connect",
+        "explain": "print the effective settings of a file, with their origin",
+        "plan": "print what a file would replicate; changes nothing",
+        "prepare": "pre-build Spark's class archive, so that the first start is as fast as later ones",
+    },
+    "Run": {
+        "run": "replicate the flows of a file",
+        "classic": "replicate as MirrorMaker 1 did: its options, its files, same topic names",
+    },
+    "Observe": {
+        "lag": "print lag as Kafka's consumer offset checker did",
+        "app": "serve the lag inspector, web pages with lag and its reasons",
+        "gaps": "print all records that were lost, skipped, repeated or refused",
+        "verify": "compare the target's records with the source's",
+    },
+    "Fail over": {
+        "failover-check": "report whether readers can move to a target now, and at what cost",
+        "drill": "rehearse a switch and the failback with a canary topic",
+        "switch": "move readers and writers to a flow's target, with a way back",
+        "switch-back": "move readers and writers back to the source cluster",
+        "migrate": "move readers and writers to the target for good",
+        "switches": "print past and running switches",
+        "translate": "translate the offsets of a group, or one offset, to another cluster",
+        "positions": "show a flow's positions, or set, pause, resume or export them",
+    },
+    "Develop": {
+        "demo": "mirror between two embedded clusters and watch it",
+        "clusters": "start or stop a pair of embedded Kafka clusters",
+        "dashboards": "write the generated dashboards, rules and docs/metrics.md, or check them",
+    },
 }
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 WITH_SPARK = ("run", "classic", "verify", "demo", "prepare")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return the exit code: 0 done, 1 other, 2 settings, 3 cluster, 4 stream, 5 not allowed, 6 refused."""
+    """Run one command; return the exit code.
+
+    0 done, 1 other, 2 settings, 3 cluster, 4 stream, 5 not allowed, 6 refused.
+    """
     parsed = parse(sys.argv[1:] if arguments is None else arguments)
     log_to_stderr(verbose=parsed.verbose)
     try:
@@ -56,10 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def entry() -> NoReturn:
-    """Be the whole program: run `main` and leave at once.
+    """Run `main` as the whole program, and exit immediately.
 
-    At the interpreter's own end librdkafka waits up to a minute for a commit to a cluster that does not answer; by then
-    everything of ours is closed.
+    When the interpreter ends, librdkafka waits up to a minute for a commit to a cluster that does not respond. Everything else is
+    closed by then.
     """
     if command_in(sys.argv[1:]) in WITH_SPARK:
         leave_out_pandas()
@@ -71,23 +86,37 @@ def entry() -> NoReturn:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the options given, and as `run` what the command does.
+    """Return the given options, and the command's function as `run`.
 
-    Only the given command is imported, so that help and mistakes are printed at once.
+    Only the given command is imported, so that help and errors are printed immediately.
     """
     parser = argparse.ArgumentParser(
-        prog="kafka-mirror", description="Mirror Kafka clusters, and measure it.", epilog="More: README.md and docs/."
+        prog="kafka-mirror",
+        description="Replicate topics between Kafka clusters, show lag, and fail over.",
+        epilog=_overview(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"kafka-mirror {__version__}")
     parser.add_argument("--verbose", action="store_true", help="log details")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", help="one of the commands below")
     given = command_in(arguments)
-    for name, summary in COMMANDS.items():
-        command = commands.add_parser(name, help=summary)
+    for name in COMMANDS:
+        command = commands.add_parser(name)
         if name == given:
             module = importlib.import_module(f"mirror.commands.{module_of(name)}")
             module.declare(command)
             command.set_defaults(run=module.run)
     return parser.parse_args(arguments)
+
+
+def _overview() -> str:
+    groups = (
+        "\n".join((f"{title}:", *(f"  {name:16}{summary}" for name, summary in group.items())))
+        for title, group in GROUPS.items()
+    )
+    return "\n\n".join(
+        (*groups, "Options of a command: kafka-mirror COMMAND --help. Documentation: README.md and docs/.")
+    )
 
 
 def command_in(arguments: Sequence[str]) -> str | None:
@@ -96,7 +125,7 @@ def command_in(arguments: Sequence[str]) -> str | None:
 
 
 def module_of(command: str) -> str:
-    """Return the name of the file of a command; one that is a word of Python has an underscore behind it."""
+    """Return the name of a command's file; a Python keyword gets an underscore."""
     name = command.replace("-", "_")
     return f"{name}_" if keyword.iskeyword(name) else name
 

@@ -1,4 +1,4 @@
-"""Define the errors a user can meet. Each says what was found, what was expected, where, and what to do."""
+"""Define the errors that users see: what was found, what was expected, where, and what to do."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ EXIT_REFUSED = 6
 
 
 class MirrorError(Exception):
-    """Base of all errors shown to the user as one line; `retriable` tells whether waiting can help."""
+    """Base of all errors shown to the user as one line; `retriable`: waiting can help."""
 
     retriable = False
     exit_code = 1
 
 
 class SettingsError(MirrorError):
-    """A setting cannot be honoured. Where it is one entry of a file, its key and what is wrong with it are told apart."""
+    """A setting cannot be honoured; `key` and `complaint` are set for an entry of a file."""
 
     exit_code = EXIT_SETTINGS
 
@@ -27,7 +27,7 @@ class SettingsError(MirrorError):
 
 
 class ClusterUnavailable(MirrorError):
-    """A cluster, known by its alias, did not answer in time."""
+    """A cluster, given by its alias, did not respond in time."""
 
     retriable = True
     exit_code = EXIT_CLUSTER
@@ -38,7 +38,7 @@ class ClusterUnavailable(MirrorError):
 
 
 class ClusterRefuses(ClusterUnavailable):
-    """A cluster responds and refuses. Waiting does not help: its operator must grant a right or remove an obstacle."""
+    """A cluster refuses. Waiting does not help: its operator must grant a right or fix the cause."""
 
     retriable = False
     exit_code = EXIT_REFUSED

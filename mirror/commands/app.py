@@ -16,7 +16,9 @@ def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
     describe(parser, DESCRIPTION, EXAMPLES)
     add_mirror(parser)
-    parser.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:8501", help="where (default %(default)s)")
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", default="127.0.0.1:8501", help="address of the pages (default %(default)s)"
+    )
 
 
 def run(parsed: Namespace) -> int:
@@ -27,7 +29,7 @@ def run(parsed: Namespace) -> int:
     """
     from app.serve import serve
 
-    access = settings_given(parsed).mirror.http  # a bad file is refused here, in one line
+    access = settings_given(parsed).mirror.http  # refuses a bad file in one line
     host, _, port = parsed.listen.rpartition(":")
     if not host or not port.isdigit():
         raise SettingsError(f'--listen: "{parsed.listen}" is no address. Write HOST:PORT, such as 127.0.0.1:8501.')

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from mirror.commands.options import EXITS_OF_A_MIRROR, add_own_settings, describe, own_settings, warn_of_ignored
 from mirror.config.given import add_classic_files, settings_given
 
-# Options of MirrorMaker 1 that have nothing to do here, with the reason.
+# Needless options of MirrorMaker 1, with the reason.
 NEEDLESS = {
     "offset.commit.interval.ms": "positions are committed every second",
     "abort.on.send.failure": "a record that cannot be written is never dropped: its partition waits and tries again",
@@ -17,14 +17,14 @@ NEEDLESS = {
     "rebalance.listener.args": "partitions are not rebalanced",
     "new.consumer": "there is only one",
     "num.producers": "each task has one",
-    "queue.size": "what is read ahead is bounded by itself",
-    "queue.byte.size": "what is read ahead is bounded by itself",
+    "queue.size": "read-ahead is bounded anyway",
+    "queue.byte.size": "read-ahead is bounded anyway",
 }
 
 DESCRIPTION = """\
-Mirror one or more source clusters into one target as kafka-mirror-maker.sh did: topics keep their names, topics that appear
-later join by themselves, and progress shows in the consumer group of each consumer file, where it also begins. A topic that
-has another number of partitions on the target keeps it: keyed records go where Kafka's default partitioner puts them."""
+Mirror one or more source clusters into one target as kafka-mirror-maker.sh did: topics keep their names, new topics are added
+automatically, and each source starts at, and commits to, the consumer group of its consumer file. If a topic has another number
+of partitions on the target, records go to partitions by their keys, as with Kafka's default partitioner."""
 EXAMPLES = f"""\
 examples:
   kafka-mirror classic --consumer.config dc1.properties --producer.config central.properties --whitelist 'orders|payments'
@@ -34,7 +34,7 @@ examples:
 
 
 def declare(parser: ArgumentParser) -> None:
-    """Add MirrorMaker 1's options, and the appliance's own."""
+    """Add MirrorMaker 1's options, and kafka-mirror's own."""
     describe(parser, DESCRIPTION, EXAMPLES)
     add_classic_files(parser, required=True)
     parser.add_argument(
@@ -62,7 +62,7 @@ def run(parsed: Namespace) -> int:
 
 
 def needless_options(args: Namespace) -> Iterator[str]:
-    """Yield a line for each option that was given and has nothing to do here."""
+    """Yield a line for each given option without effect."""
     for option, why in NEEDLESS.items():
         if getattr(args, option.replace(".", "_")) is not None:
             yield f"--{option} has no effect: {why}"

@@ -19,7 +19,7 @@ def declare(parser: ArgumentParser) -> None:
     describe(parser, DESCRIPTION, EXAMPLES)
     parser.add_argument("action", choices=("up", "down"))
     parser.add_argument(
-        "--dir", type=Path, default=Path("state/clusters"), help="where they live (default %(default)s)"
+        "--dir", type=Path, default=Path("state/clusters"), help="folder of their data (default %(default)s)"
     )
 
 

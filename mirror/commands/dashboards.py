@@ -29,19 +29,19 @@ def declare(parser: ArgumentParser) -> None:
         "--runbook-url",
         dest="runbook",
         metavar="URL",
-        help="where alerts and boards link to (default: docs/runbook.md)",
+        help="address of the runbook for links (default: docs/runbook.md)",
     )
     parser.add_argument(
         "--grafana-url",
         dest="grafana",
         metavar="URL",
-        help="where alerts find the boards (default: http://localhost:3000)",
+        help="address of Grafana for links in alerts (default: http://localhost:3000)",
     )
     parser.add_argument(
         "--inspector-url",
         dest="inspector",
         metavar="URL",
-        help="where alerts find the lag inspector (default: no link)",
+        help="address of the lag inspector for links in alerts (default: no link)",
     )
     parser.add_argument(
         "--selector",
@@ -52,7 +52,7 @@ def declare(parser: ArgumentParser) -> None:
         "--rpo-warning-s", type=int, metavar="N", help="a topic that waits longer is a warning (default: 300)"
     )
     parser.add_argument(
-        "--rpo-critical-s", type=int, metavar="N", help="a topic that waits longer wakes somebody (default: 1800)"
+        "--rpo-critical-s", type=int, metavar="N", help="a topic that waits longer is critical (default: 1800)"
     )
 
 

@@ -1,4 +1,4 @@
-"""`kafka-mirror demo`: mirror between two embedded clusters and watch it. Its help needs nothing that is to be installed."""
+"""`kafka-mirror demo`: mirror between two embedded clusters and watch it. Its help installs nothing."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ EXAMPLES = """\
 examples:
   ./demo                          until Ctrl-C
   ./demo --seconds 60             then both sides are compared record by record
-  ./demo --failover               a load and a group of readers go over to the other cluster and come back
+  ./demo --failover               a load and a consumer group move to the other cluster and back
 exit codes: 0 all records are equal, 1 they are not"""
 
 
 def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
     describe(parser, DESCRIPTION, EXAMPLES)
-    parser.add_argument("--seconds", type=float, help="stop after this long, compare both sides and print the verdict")
+    parser.add_argument("--seconds", type=float, help="stop after this long, compare both sides and print the result")
     parser.add_argument(
         "--failover",
         action="store_true",

@@ -1,4 +1,4 @@
-"""`kafka-mirror drill`: rehearse a switch and the way back on a canary topic and group, touching nobody's data."""
+"""`kafka-mirror drill`: rehearse a switch and the failback with a canary topic and group."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from mirror.switching.text import drill_text
 
 FAILED = 1
 DESCRIPTION = """\
-Rehearse the day of the switch along a flow A->B: a producer and a consumer group go from A to B and come back, step by step as
-'kafka-mirror switch' and 'switch-back' do it, on these clusters, with these clients and their permissions, under load. Both use a
-canary topic of their own (mirror-drill-A-B), so nobody's data is touched and nobody is asked. Says how many records a loss of A
-would have cost (RPO), and how long nobody could write and read (RTO). 'kafka-mirror run' must replicate A->B and B->A with
-mirror.drill.enabled = true; with mirror.drill.interval.seconds it rehearses by itself."""
+Rehearse a switch along a flow A->B: a producer and a consumer group move from A to B and back, by the steps of 'kafka-mirror
+switch' and 'switch-back', on these clusters, with these clients and their permissions, under load. Both use a canary topic
+(mirror-drill-A-B): a drill does not touch your data, and does not ask for confirmation. Reports how many records a loss of A
+would have cost (RPO), and how long neither writing nor reading was possible (RTO). 'kafka-mirror run' must replicate A->B and
+B->A with mirror.drill.enabled = true; with mirror.drill.interval.seconds it runs drills on a schedule."""
 EXAMPLES = """\
 examples:
   kafka-mirror drill mirror.properties 'a->b'
-  kafka-mirror drill mirror.properties 'a->b' --past      what earlier ones measured
-exit codes: 0 passed, 1 failed: it did not come to its end, or a record was lost or read twice, 2 settings, 3 a cluster did not
-answer, 6 it refused"""
+  kafka-mirror drill mirror.properties 'a->b' --past      results of past drills
+exit codes: 0 passed, 1 failed: it did not finish, or a record was lost or read twice, 2 settings, 3 a cluster did not
+respond, 6 it refused"""
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -34,20 +34,20 @@ def declare(parser: ArgumentParser) -> None:
     describe(parser, DESCRIPTION, EXAMPLES)
     add_file(parser)
     parser.add_argument("flow", metavar="A->B", help="the flow")
-    parser.add_argument("--past", action="store_true", help="print the drills that B keeps, and rehearse nothing")
+    parser.add_argument("--past", action="store_true", help="print past drills; start none")
     parser.add_argument(
         "--rate",
         type=positive,
         metavar="N",
         default=RATE,
-        help="records a second that are written (default %(default)s)",
+        help="records to write per second (default %(default)s)",
     )
     parser.add_argument(
         "--within",
         type=seconds,
         metavar="SECONDS",
         default=WITHIN_S,
-        help="how long a step waits before the drill has failed (default %(default).0f)",
+        help="time limit of a step in seconds (default %(default).0f)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON at the end")
 
@@ -58,11 +58,11 @@ def run(parsed: Namespace) -> int:
 
 
 def drill(settings: Settings, args: Namespace) -> int:
-    """Rehearse, or print past drills; return 0 where it passed.
+    """Rehearse, or print past drills; return 0 if it passed.
 
     Raises:
-        SettingsError: the flow is not known, or carries no canary.
-        MirrorError: somebody else rehearses it.
+        SettingsError: the flow is unknown, or has no canary.
+        MirrorError: another process rehearses it.
     """
     scope = Scope.of_drill(settings, args.flow)
     if args.past:

@@ -9,13 +9,13 @@ from mirror.config.explain import as_json, as_text, explain
 from mirror.config.load import checked, sources
 
 DESCRIPTION = """\
-Print every effective value of FILE's enabled flows, of their clients and of the program itself: where it comes from and
-what it overrides; then the keys without effect, with the reason. Secrets are shown as ***. Asks no cluster."""
+Print every effective value of FILE's enabled flows, of their clients and of the program itself, with its origin and what it
+overrides; then the keys without effect, with the reason. Secrets are shown as ***. Connects to no cluster."""
 EXAMPLES = """\
 examples:
   kafka-mirror explain mirror.properties                        all flows
   kafka-mirror explain mirror.properties 'a->b' --json          one flow, for a script
-  kafka-mirror explain mirror.properties --window-ms 2000       with the options that run is given
+  kafka-mirror explain mirror.properties --window-ms 2000       with options of run
 exit codes: 0 printed, 2 settings"""
 
 

@@ -25,9 +25,9 @@ PLAIN = "\033[0m"
 
 
 DESCRIPTION = """\
-Say of each flow A->B whether A's readers may go to B now: GO; GO WITH LOSS, and how much; or NO, and why. Asks both clusters,
-3 s each, and the appliance of the file for what it alone knows. That A is down is a reason to go; that B is down is a veto.
-Reads only."""
+Report for each flow A->B whether A's readers can move to B now: GO; GO WITH LOSS, and how much; or NO, and why. Reads from both
+clusters, 3 s each, and from the running kafka-mirror of the file. A lost A is a reason for a failover; a lost B blocks it.
+Changes nothing."""
 EXAMPLES = """\
 examples:
   kafka-mirror failover-check mirror.properties
@@ -54,7 +54,7 @@ def run(parsed: Namespace) -> int:
 
 
 def failover_check(settings: Settings, flow: str, *, as_json: bool) -> int:
-    """Print the answer for each flow, or the one that is named; return the exit code of the worst.
+    """Print the answer for each flow, or the given one; return the exit code of the worst.
 
     Raises:
         SettingsError: the file has no such flow.
@@ -83,7 +83,7 @@ def failover_check(settings: Settings, flow: str, *, as_json: bool) -> int:
 
 
 def text(answers: Sequence[FailoverReadiness], *, coloured: bool = False) -> str:
-    """Return answers as a person reads them: the word first, then why, what it costs, and when it would cost nothing."""
+    """Return answers for a person: result, reasons, cost, and the time until it would cost nothing."""
     lines = []
     for each in answers:
         word = f"{COLOURS[each.answer]}{each.answer.words}{PLAIN}" if coloured else each.answer.words

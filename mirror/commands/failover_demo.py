@@ -1,4 +1,4 @@
-"""Run `./demo --failover`: a load and a consumer group go over to the other cluster and come back; then everything is counted."""
+"""Run `./demo --failover`: a load and a consumer group move to the other cluster and back."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ FLOW = "primary->backup"
 GROUP = "demo-billing"
 KEPT = [
     topic.name for topic in TOPICS if not topic.config
-]  # compaction takes records away, which nobody can count then
+]  # compaction removes records, which could not be counted then
 STARTS_S = 120.0
 READS_S = 60.0
 CROSSES_S = 2.0  # what was written last is on the other side by then
 
 
 def failover_demo(*, seconds: float, rate: int) -> int:
-    """Switch over and back under a load of so many records/s, each side serving so many seconds; return 0 if all is right."""
+    """Switch over and back under load; return 0 if no record is lost or read twice."""
     jars.resolve()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-mirror-failover-")))
@@ -92,7 +92,7 @@ def _serve(name: str, group: _Group, cluster: Broker, origins: Mapping[str, str]
 
 
 def _conduct(command: str, file: Path, load: Load, group: _Group) -> None:
-    """Run a switch as an operator does: stop the producers when it asks for that, and the readers when they are level."""
+    """Run a switch as an operator does: stop producers on request, and caught-up readers."""
     print(f"\n$ kafka-mirror {command} FILE '{FLOW}' --yes", flush=True)
     arguments = [sys.executable, "-m", "mirror.cli", command, str(file), FLOW, "--yes"]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
@@ -106,7 +106,7 @@ def _conduct(command: str, file: Path, load: Load, group: _Group) -> None:
 
 
 class _Group:
-    """A consumer group with one member at a time: what it has read, by the cluster that it was written on."""
+    """A consumer group with one member at a time, and its records by their cluster of origin."""
 
     def __init__(self) -> None:
         self.found: Counter[tuple[object, ...]] = Counter()
@@ -115,11 +115,11 @@ class _Group:
 
     @property
     def count(self) -> int:
-        """Records, with those that were read again."""
+        """Number of records read, including repeated ones."""
         return self.found.total()
 
     def read(self, bootstrap: str, origins: Mapping[str, str]) -> None:
-        """Read on a cluster; `origins` are the prefixes of topics there, by the cluster that they were written on."""
+        """Read on a cluster; `origins` are topic prefixes by their cluster of origin."""
         topics = {f"{prefix}{topic}": (origin, topic) for origin, prefix in origins.items() for topic in KEPT}
         self._stop.clear()
         self._thread = threading.Thread(target=self._run, args=(bootstrap, topics), name="group", daemon=True)

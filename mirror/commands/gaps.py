@@ -19,18 +19,18 @@ from mirror.model.gaps import Effect, Gap
 HAS_SOME = 1
 
 DESCRIPTION = """\
-Print the ledger of gaps of a flow, the newest last: ranges of source offsets that were lost (retention was faster), skipped
-(an operator set a position), repeated (perhaps: the target could not be compared), kept on the target only (the source's log
-was truncated) or refused, with cause and time. B keeps it in a topic of its own. Reads only."""
+Print a flow's ledger of gaps, newest last: ranges of source offsets that were lost (deleted by retention), skipped (an operator
+set a position), possibly repeated (the target could not be compared), kept only on the target (the source's log was truncated)
+or refused, with cause and time. The ledger is an internal topic on B. Changes nothing."""
 EXAMPLES = """\
 examples:
   kafka-mirror gaps mirror.properties 'a->b'
-  kafka-mirror gaps mirror.properties 'a->b' --effect lost,skipped --fail     in a script: exit 1 where there is one
+  kafka-mirror gaps mirror.properties 'a->b' --effect lost,skipped --fail     in a script: exit 1 if there is one
   kafka-mirror gaps mirror.properties 'a->b' --csv > gaps.csv
 prints, for example:
   found                    effect  topic   partition  first  last  offsets  what happened
   2026-01-31 12:00:00 UTC  lost    orders          0    100   179       80  offsets 100 to 179 were deleted by the source's ...
-exit codes: 0 printed, 1 --fail and there is one, 2 settings, 3 a cluster did not answer, 6 it refused"""
+exit codes: 0 printed, 1 --fail and an entry matches, 2 settings, 3 a cluster did not respond, 6 it refused"""
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--effect", type=names, default=[], metavar="EFFECT[,EFFECT]", help=f"only these: {', '.join(effects)}"
     )
-    parser.add_argument("--fail", action="store_true", help="exit with 1 when there is one")
+    parser.add_argument("--fail", action="store_true", help="exit with 1 if any entry matches")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print JSON")
     shape.add_argument("--csv", action="store_true", help="print CSV")

@@ -1,4 +1,4 @@
-"""`kafka-mirror import`: write a properties file from connectors of MirrorMaker 2, and say what became of each setting."""
+"""`kafka-mirror import`: write a properties file from connectors of MirrorMaker 2."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _HEADS = {
 }
 
 DESCRIPTION = """\
-Write a connect-mirror-maker.properties that does what connectors of MirrorMaker 2 do. SOURCE is a file with Strimzi's
-KafkaMirrorMaker2 (v1beta2 or v1) or KafkaConnector, a file with connectors as JSON, or the address of a running Kafka Connect;
-several sources become one file, and connectors of one flow come together. Prints what became of each setting. Secrets are
-written as references where the source has references, and never printed. Changes nothing on Connect or on a cluster."""
+Write a connect-mirror-maker.properties that replaces connectors of MirrorMaker 2. SOURCE is a file with Strimzi's
+KafkaMirrorMaker2 (v1beta2 or v1) or KafkaConnector, a file with connectors as JSON, or the address of a running Kafka Connect.
+Several sources become one file, and connectors of one flow are merged. Prints the result of each setting. Secrets are written
+as references if the source has references, and never printed. Changes nothing on Connect or on a cluster."""
 EXAMPLES = f"""\
 examples:
   kubectl get kmm2 my-mirror -o yaml > mm2.yaml; kafka-mirror import mm2.yaml
@@ -47,11 +47,11 @@ prints, for example:
     setting  written as              found in
     topics   primary->backup.topics  source.json: my-source
 
-  needs a hand: 1
+  needs manual work: 1
     setting     written as                  found in                why
     transforms  primary->backup.transforms  source.json: my-source  is not supported: it changes records
-what needs a hand stands in the file as it was found, below the reason; kafka-mirror refuses it until somebody has decided.
-exit codes: 0 written, 1 written and something needs a hand, 2 a source or an option is refused, 3 Connect does not answer"""
+settings that need manual work are in the file unchanged, below the reason; kafka-mirror refuses them until you have decided.
+exit codes: 0 written, 1 some settings need manual work, 2 a source or an option is refused, 3 Connect does not respond"""
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -73,11 +73,9 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--user", default="", metavar="NAME", help=f"login of the Connect; password: {PASSWORD}, or a file"
     )
+    parser.add_argument("--password-file", type=Path, metavar="FILE", help="file with only the password")
     parser.add_argument(
-        "--password-file", type=Path, metavar="FILE", help="file that holds the password and nothing else"
-    )
-    parser.add_argument(
-        "--cacert", type=Path, metavar="FILE", help="PEM file of the authority that the Connect's TLS has"
+        "--cacert", type=Path, metavar="FILE", help="PEM file of the certificate authority of Connect's TLS"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -110,7 +108,7 @@ def run(parsed: Namespace) -> int:
 
 
 def as_text(file: Path, items: Sequence[Item], notes: Sequence[str], further: Sequence[str]) -> str:
-    """Return a table of settings for each state, those that need a hand last, and what to do next."""
+    """Return a table of settings per state, manual work last, and the next steps."""
     width = shutil.get_terminal_size().columns - len(INDENT) if sys.stdout.isatty() else None
     parts = []
     for state in State:
@@ -152,8 +150,8 @@ def next_steps(file: Path, found: Connectors) -> list[str]:
     return [
         f"kafka-mirror plan {file}: what it would replicate; changes nothing",
         "stop the connectors, which keep their positions: PUT /connectors/NAME/stop; under Strimzi delete the resource",
-        f"kafka-mirror run {file}: goes on at their positions",
-        *(f"kafka-mirror positions show {file} '{flow}': where it stands" for flow in flows),
+        f"kafka-mirror run {file}: resumes at their positions",
+        *(f"kafka-mirror positions show {file} '{flow}': its positions" for flow in flows),
     ]
 
 
@@ -202,7 +200,7 @@ def _text(path: Path) -> str:
 
 
 def _password(parsed: Namespace) -> str:
-    """Return the password of the login; never from the command line, which other users of the machine can see."""
+    """Return the login's password; other users could see it on the command line."""
     if not parsed.user:
         if parsed.password_file:
             raise SettingsError("import: --password-file is given without --user. Give both.")

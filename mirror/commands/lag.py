@@ -22,17 +22,17 @@ TOO_FAR_BEHIND = 1
 
 DESCRIPTION = """\
 Print offset, log end and lag of the mirror's own flows and of every consumer group on its clusters, in the columns and
-widths of Kafka's consumer offset checker. Asks the clusters themselves: the appliance need not run. Reads only."""
+widths of Kafka's consumer offset checker. Reads from the clusters: kafka-mirror need not run. Changes nothing."""
 EXAMPLES = """\
 examples:
-  kafka-mirror lag mirror.properties --wide --only-lagging      what is behind, since when, and why
+  kafka-mirror lag mirror.properties --wide --only-lagging      what lags, since when, and why
   kafka-mirror lag mirror.properties --group 'a->b' --watch     one flow, live
   kafka-mirror lag mirror.properties --fail-over-lag 0          in a script: exit 1 unless everything is on the target
 prints, for example:
   Group           Topic                          Pid Offset          logSize         Lag             Owner
   a->b            orders                         0   200             200             0               127.0.0.1:9404
   billing         orders                         0   150             200             50              none
-exit codes: 0 printed, 1 further behind than --fail-over-lag allows, 2 settings, 3 a cluster did not answer, 6 it refused"""
+exit codes: 0 printed, 1 lag above --fail-over-lag, 2 settings, 3 a cluster did not respond, 6 it refused"""
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -44,9 +44,9 @@ def declare(parser: ArgumentParser) -> None:
         "--group", type=names, default=[], metavar="NAME[,NAME]", help="only these groups; a flow's is a->b"
     )
     parser.add_argument("--topic", type=names, default=[], metavar="NAME[,NAME]", help="only these topics")
-    parser.add_argument("--only-lagging", action="store_true", help="leave out what is level")
+    parser.add_argument("--only-lagging", action="store_true", help="leave out rows with lag 0")
     parser.add_argument(
-        "--wide", action="store_true", help="also time lag, status with its reason, rate, time until level"
+        "--wide", action="store_true", help="also time lag, status with its reason, rate, time until lag 0"
     )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print JSON")
@@ -57,7 +57,7 @@ def declare(parser: ArgumentParser) -> None:
         nargs="?",
         const=5.0,
         metavar="SECONDS",
-        help="again every 5 seconds, or so many; in a terminal a live view with keys: s sorts, / filters, l leaves out what "
+        help="repeat every 5 seconds, or so many; in a terminal a live view with keys: s sorts, / filters, l hides lag 0, "
         "is level, q quits",
     )
     parser.add_argument(

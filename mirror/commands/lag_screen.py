@@ -1,4 +1,4 @@
-"""Show lag live in a terminal, as top does: flows above, rows below, lagging first; keys sort, filter and quit."""
+"""Show lag live in a terminal: flows above, rows below, largest lag first."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from mirror.lag.flow_summary import summaries
 from mirror.lag.snapshot import Snapshot
 from mirror.lag.terminal import COLUMNS, NUMBERS, SORTS, cells, colour, filtered, flow_line
 
-MOST_ROWS = 500  # more than anybody scrolls; the filter finds the others
+MOST_ROWS = 500  # too many to scroll; the filter finds the others
 
 
 class LagScreen(App[None]):
-    """Polls again and again in a thread, so that keys answer while a cluster does not."""
+    """Polls in a thread, so that keys work while a cluster does not respond."""
 
     TITLE = "kafka-mirror lag"
     ENABLE_COMMAND_PALETTE = False

@@ -1,4 +1,4 @@
-"""Run the demo: two embedded clusters, a load, the appliance between them, a live table, and a verdict."""
+"""Run the demo: two embedded clusters, a load, the mirror, a live table, and a comparison."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ VALUES = (
 
 
 def demo(*, seconds: float | None, rate: int) -> int:
-    """Run until Ctrl-C, or for `seconds` and then compare both sides; return 0 only if they are equal."""
+    """Run until Ctrl-C, or for `seconds`; compare both sides then; return 0 if they are equal."""
     jars.resolve()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-mirror-demo-")))
@@ -84,7 +84,7 @@ def demo(*, seconds: float | None, rate: int) -> int:
 
 @contextmanager
 def _watched(folder: Path, port: int) -> Iterator[Prometheus]:
-    """Run a Prometheus with the project's rules beside the demo."""
+    """Run a Prometheus with the project's rules during the demo."""
     home = folder / "watch"
     home.mkdir()
     with prometheus_server.running(
@@ -95,7 +95,7 @@ def _watched(folder: Path, port: int) -> Iterator[Prometheus]:
 
 @contextmanager
 def _inspected(file: Path, folder: Path) -> Iterator[None]:
-    """Serve the lag inspector beside the demo, and say where."""
+    """Serve the lag inspector during the demo, and print its address."""
     port = free_port()
     command = [sys.executable, "-m", "mirror.cli", "app", str(file), "--listen", f"127.0.0.1:{port}"]
     with (folder / "app.log").open("wb") as log:
@@ -113,7 +113,7 @@ def _show_prometheus(server: Prometheus) -> None:
 
 
 def _port() -> int:
-    """Prefer the documented port; a demo beside a running appliance takes a free one."""
+    """Return the documented port, or a free one if a running kafka-mirror has it."""
     import socket
 
     with socket.socket() as probe:
@@ -126,7 +126,7 @@ def _port() -> int:
 
 
 class _Watcher:
-    """Draws the table beside the running appliance; after the given time drains and stops it."""
+    """Draws the table while the mirror runs; after the given time drains and stops it."""
 
     def __init__(self, appliance: Appliance, backup: Broker, producing: Load, seconds: float | None) -> None:
         self._appliance = appliance
@@ -223,7 +223,7 @@ class _Watcher:
         return 0 if is_equal and found and not self._load.failed else 1
 
     def _compared(self) -> tuple[int, list[str]]:
-        """Return how many records were compared, as `kafka-mirror verify` does, and what is wrong. Counts are the load's."""
+        """Compare as `kafka-mirror verify` does; return the number of records, and differences."""
         (state,) = self._appliance.flows
         found = verified(state.flow)
         places = [TopicPartition(remote, int(partition)) for _, _, remote, partition in self._labels()]

@@ -1,4 +1,4 @@
-"""Declare options that several commands share. Imports little, so that `--help` prints at once."""
+"""Declare options that several commands share, with few imports, so that `--help` is fast."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 EXITS_OF_A_MIRROR = """\
-exit codes: 0 stopped, 2 settings, 3 no flow could begin: a cluster did not answer, 4 Spark, the disk or the clock,
+exit codes: 0 stopped, 2 settings, 3 no flow could begin: a cluster did not respond, 4 Spark, the disk or the clock,
 6 no flow could begin: a cluster refused"""
 
 
 def describe(parser: argparse.ArgumentParser, description: str, examples: str = "") -> None:
-    """Set what `--help` prints around the options, line by line as it is written."""
+    """Set the text around the options of `--help`, with its line breaks."""
     parser.description = description
     parser.epilog = examples
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -32,9 +32,11 @@ def add_file(parser: argparse.ArgumentParser, what: str = OF_THE_MIRROR) -> None
 
 
 def add_flow(parser: argparse.ArgumentParser) -> None:
-    """Add A->B and the topics of it that are meant."""
+    """Add A->B and --topic."""
     parser.add_argument("flow", metavar="A->B", help="the flow")
-    parser.add_argument("--topic", metavar="REGEX", help="only these topics, as the source calls them (default: all)")
+    parser.add_argument(
+        "--topic", metavar="REGEX", help="only these topics, by their names on the source (default: all)"
+    )
 
 
 def add_targets(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +55,7 @@ def add_own_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def own_settings(parsed: argparse.Namespace) -> dict[str, str]:
-    """Return what `add_own_settings` was given, by the keys of the file."""
+    """Return the given options of `add_own_settings`, by the keys of the file."""
     values = {setting.key: getattr(parsed, setting.key) for setting in OPTIONS}
     given = {key: value for key, value in values.items() if value is not None}
     for setting in parsed.spark:
@@ -63,14 +65,14 @@ def own_settings(parsed: argparse.Namespace) -> dict[str, str]:
 
 
 def load_to_run(parsed: argparse.Namespace) -> Settings:
-    """Load the file with the options given; warn of what in it has no effect."""
+    """Load the file with the given options; warn of keys without effect."""
     settings = settings_given(parsed, own_settings(parsed), parsed.clusters)
     warn_of_ignored(settings)
     return settings
 
 
 def warn_of_ignored(settings: Settings) -> None:
-    """Log the keys that have no effect, with the reason where there is one, and what may not be meant."""
+    """Log the keys without effect, with the reason if known, and likely mistakes."""
     for note in settings.notes:
         logging.getLogger("mirror").warning("%s", note)
     if settings.ignored:

@@ -20,7 +20,7 @@ from mirror.policy.topic_configs import Change, described
 
 DESCRIPTION = """\
 Print what FILE would replicate: its flows with topics, remote names, partitions and start positions, settings and ACLs that
-would change. Asks the clusters; changes nothing."""
+would change. Reads from the clusters; changes nothing."""
 EXAMPLES = """\
 prints, for example:
   a->b: 1 topics, positions in group mirror.a->b on b
@@ -90,7 +90,7 @@ def _flow_text(state: FlowState) -> str:
 
 
 def _created(state: FlowState, topic: TopicPair) -> str:
-    """Say whether a remote topic is going to be created, which the target is asked without creating it."""
+    """Return whether a remote topic will be created, as the target validates it."""
     want = topic.source.partitions
     objection = state.target.create(
         topic.remote,
@@ -103,7 +103,7 @@ def _created(state: FlowState, topic: TopicPair) -> str:
 
 
 def _acl_lines(state: FlowState) -> list[str]:
-    """Say which ACLs would be added, and of each other one on a replicated topic or on all why it would not."""
+    """Return the ACLs to add, and why other ACLs of the topics are not added."""
     if not state.flow.sync_acls.enabled:
         return []
     verdicts, lacking = acl_changes(state.topics, state.source, state.target)
@@ -113,7 +113,7 @@ def _acl_lines(state: FlowState) -> list[str]:
 
 
 def _space_lines(state: FlowState) -> list[str]:
-    """Say how many bytes are to cross, and whether the target has room for them."""
+    """Return how many bytes will be replicated, and whether the target has room."""
     flow = state.flow
     crosses = {
         TopicPartition(topic.source.name, number): TopicPartition(topic.remote, number)
@@ -136,15 +136,15 @@ def _space_lines(state: FlowState) -> list[str]:
 def space_lines(
     source: str, target: str, there: int, here: int, to_come: int, free: int | None, replicas: int
 ) -> list[str]:
-    """Return what `plan` says of disks.
+    """Return the lines of `plan` about disks.
 
     Args:
         source: Its alias.
         target: Its alias.
         there: Bytes of the topics on the source, one replica.
         here: Bytes of their remote topics on the target, one replica.
-        to_come: Bytes that the target lacks, one replica, where each batch takes what it takes on the source.
-        free: Bytes that are free on the target's brokers together, None where that is not known.
+        to_come: Bytes that the target lacks, one replica, in batches of the size on the source.
+        free: Bytes that are free on all brokers of the target, None if unknown.
         replicas: That the target keeps.
     """
     room = "free space is not known (Kafka before 3.3)" if free is None else f"its brokers have {in_units(free)} free"

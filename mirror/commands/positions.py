@@ -39,10 +39,10 @@ COLUMNS = ("topic", "partition", "position", "log start", "log end", "lag", "rem
 
 
 DESCRIPTION = """\
-Show where a flow stands on each partition, or put it elsewhere before it starts: to begin at a time or an offset, to
-leave something out, or to replicate something again (its records come a second time then). Refused while the flow runs.
-Topics of a running flow can be paused and resumed; it takes a second, and is remembered until they are resumed. To go back to
-MirrorMaker 2, stop the flow, export its positions, and start MirrorMaker."""
+Show a flow's position on each partition, or set it before the flow starts: to start at a time or an offset, to skip records, or
+to replicate records again (the target then has them twice). Refused while the flow runs. Topics of a running flow can be paused
+and resumed within a second; a pause lasts until you resume them. To return to MirrorMaker 2, stop the flow, export its
+positions, and start MirrorMaker."""
 EXAMPLES = """\
 examples:
   kafka-mirror positions show mirror.properties 'a->b'
@@ -60,9 +60,9 @@ exit codes: 0 done, 2 settings, or the flow runs, 3 a cluster did not answer, 6 
 
 ACTIONS = {
     "show": "print positions",
-    "set": "set them",
-    "reset": "replicate from the begin again",
-    "export": "write them where MirrorMaker 2 finds them",
+    "set": "set positions",
+    "reset": "replicate again from the start",
+    "export": "write them for MirrorMaker 2",
     "pause": "pause topics, also while the flow runs",
     "resume": "resume them",
 }
@@ -84,9 +84,9 @@ def declare(parser: ArgumentParser) -> None:
                 "--to", required=True, metavar="WHERE", help="earliest, latest, an offset, or a time (ISO 8601)"
             )
         if action == "export":
-            one.add_argument("--to", choices=["mm2"], default="mm2", help="whose they are to be (default mm2)")
+            one.add_argument("--to", choices=["mm2"], default="mm2", help="format (default mm2)")
         if action in ("set", "reset", "export"):
-            one.add_argument("--force", action="store_true", help="also when the flow seems to run")
+            one.add_argument("--force", action="store_true", help="even if the flow seems to run")
 
 
 def run(parsed: Namespace) -> int:
@@ -133,7 +133,7 @@ def positions(settings: Settings, args: Namespace) -> int:
         count = hand_back(flow, target, places, found)
         print(_text(plan, places, found, source))
         topic = f"{flow.connect_offsets_topic} on {target.alias}"
-        print(f"{count} of {len(places)} positions are in {topic}; MirrorMaker goes on there.")
+        print(f"{count} of {len(places)} positions are in {topic}; MirrorMaker resumes there.")
         return 0
     wanted = _wanted(source, places, "earliest" if args.action == "reset" else args.to, plan)
     changed = {}
@@ -155,7 +155,7 @@ def _left_out(
     *,
     now_ms: int,
 ) -> list[Gap]:
-    """Return what positions that are set leave out, or have come again, where there were others before."""
+    """Return the gaps that new positions leave or repeat, compared with earlier ones."""
     before = {p: found[p.on_target].offset for p in places if p.on_target in found}
     gaps = (
         set_by_operator(p.on_source, offset, wanted[p.on_source], at_ms=now_ms, topic_id=p.topic_id)
@@ -185,7 +185,7 @@ def _paused(found: Mapping[TopicPartition, Position], plan: FlowPlan, args: Name
 
 
 def moment(text: str) -> int:
-    """Return a point in time as epoch ms; ISO 8601, UTC where it names no zone.
+    """Return a point in time (ISO 8601, UTC without a zone) as epoch ms.
 
     Raises:
         ValueError: it is none.

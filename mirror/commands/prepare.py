@@ -20,7 +20,7 @@ def declare(parser: ArgumentParser) -> None:
 
 
 def run(parsed: Namespace) -> int:
-    """Write the archive where there is none; return the exit code."""
+    """Write the archive if there is none; return the exit code."""
     from mirror.runtime.java import cache_folder
     from mirror.spark.rehearsal import write_archive
     from mirror.spark.session import class_archive
@@ -30,6 +30,6 @@ def run(parsed: Namespace) -> int:
         print("writing the class archive of Spark's JVM, about twenty seconds ...", flush=True)
         write_archive(archive)
     if not archive.is_there:
-        raise MirrorError(f"no class archive was written in {cache_folder()}. Is there room, and may it be written?")
+        raise MirrorError(f"no class archive was written in {cache_folder()}. Is there room, and is it writable?")
     print(f"the class archive is in {cache_folder()}")
     return 0

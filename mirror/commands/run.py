@@ -8,7 +8,7 @@ from mirror.commands.options import EXITS_OF_A_MIRROR, add_file, add_own_setting
 
 DESCRIPTION = """\
 Replicate every enabled flow of FILE (a connect-mirror-maker.properties, as MirrorMaker 2 reads it) until Ctrl-C or
-SIGTERM. Positions are kept on the target cluster, so a start goes on where the last run ended."""
+SIGTERM. Positions are kept on the target cluster, so a start resumes where the last run ended."""
 EXAMPLES = f"""\
 examples:
   kafka-mirror run mirror.properties

@@ -28,18 +28,18 @@ BLOCKED = 5
 FENCES = {"acls": Fencing.ACLS, "acls-and-read": Fencing.ACLS_AND_READ, "none": Fencing.NONE}
 
 DESCRIPTION = """\
-Move readers and writers of a flow A->B from A to B: fence A's producers, wait until B has every record, compare the newest ones,
-move the consumer groups to their exact places, pause A->B, and see that B->A brings back what is written on B from now on.
-Prints what it will do, and asks. Each step is kept on B: after a crash the same command, on any machine, goes on where it was.
-Until the first group is moved, --abort takes all of it back."""
+Move readers and writers of a flow A->B from A to B: fence A's producers, wait until B has every record, compare the newest
+records, move the consumer groups to their exact offsets, pause A->B, and check that B->A replicates new records of B.
+Prints the plan and asks for confirmation. B stores each step: after a crash, run the same command on any machine to resume.
+Until the first group is moved, --abort reverts everything."""
 EXIT_CODES = """\
-exit codes: 0 done, 1 a step failed (run the same command again to resume), 2 settings, 3 a cluster did not answer,
-5 something forbids it, 6 a cluster refused"""
+exit codes: 0 done, 1 a step failed (run the same command again to resume), 2 settings, 3 a cluster did not respond,
+5 something blocks it, 6 a cluster refused"""
 EXAMPLES = f"""\
 examples:
-  kafka-mirror switch mirror.properties 'a->b' --dry-run          what it would do, what it would cost, what forbids it
-  kafka-mirror switch mirror.properties 'a->b'                    the same, then asks, and does it
-  kafka-mirror switch mirror.properties 'a->b' --source-lost      A is gone: what is missing, and where the groups go on
+  kafka-mirror switch mirror.properties 'a->b' --dry-run          print the plan, its cost, and what blocks it
+  kafka-mirror switch mirror.properties 'a->b'                    print the plan, ask, and switch
+  kafka-mirror switch mirror.properties 'a->b' --source-lost      A is lost: print what is missing, and move the groups
   kafka-mirror switch mirror.properties 'a->b' --hook groups='./point-dns-at b' --yes
 {EXIT_CODES}"""
 
@@ -51,7 +51,7 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--source-lost",
         action="store_true",
-        help="A does not answer: say what is missing, and move the groups by their last checkpoints",
+        help="A is lost: report missing records, and move the groups by their last checkpoints",
     )
 
 
@@ -70,7 +70,7 @@ def add_switching(parser: ArgumentParser, kind: Kind, lost: Kind | None = None) 
     add_file(parser)
     parser.add_argument("flow", metavar="A->B", help="the flow")
     parser.add_argument(
-        "--topics", metavar="REGEX[,REGEX]", default="", help=f"only these topics, as {left} calls them"
+        "--topics", metavar="REGEX[,REGEX]", default="", help=f"only these topics, by their names on {left}"
     )
     parser.add_argument("--groups", metavar="REGEX[,REGEX]", default="", help="only these consumer groups")
     parser.add_argument(
@@ -78,34 +78,31 @@ def add_switching(parser: ArgumentParser, kind: Kind, lost: Kind | None = None) 
         action="append",
         metavar="NAME",
         default=[],
-        help=f"leave out a topic, as {left} calls it, for example one that cannot be created on {entered}; "
-        "it may be given several times",
+        help=f"leave out a topic, by its name on {left}, for example one that cannot be created on {entered}; "
+        "repeatable",
     )
-    parser.add_argument("--dry-run", action="store_true", help="print what it would do, and change nothing")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan; change nothing")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     parser.add_argument("--step-by-step", action="store_true", help="ask before each step")
-    parser.add_argument("--abort", action="store_true", help="take back what a run has done that has not ended")
+    parser.add_argument(
+        "--abort", action="store_true", help="undo an unfinished switch; possible until the first group has been moved"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON at the end")
     parser.add_argument(
         "--fence",
         choices=FENCES,
         default="acls",
-        help=f"how {left}'s producers are kept from writing: acls (default), acls-and-read (and everybody may read topics "
-        "without ACLs), none (you stop them)",
+        help=f"how producers on {left} are stopped: acls (default) denies WRITE, acls-and-read also keeps topics without ACLs "
+        "readable, none: you stop them",
     )
-    parser.add_argument(
-        "--last",
-        type=positive,
-        metavar="N",
-        default=100,
-        help="records to compare of each partition (default 100)",
-    )
+    compared = "newest records of each partition to compare (default 100)"
+    parser.add_argument("--last", type=positive, metavar="N", default=100, help=compared)
     parser.add_argument(
         "--within",
         type=seconds,
         metavar="SECONDS",
         default=300.0,
-        help="how long a step waits for writers, readers, or records that do not cross (default 300)",
+        help="time limit per step in seconds: producers to stop, lag to reach 0, consumers to leave (default 300)",
     )
     parser.add_argument(
         "--hook",
@@ -113,7 +110,7 @@ def add_switching(parser: ArgumentParser, kind: Kind, lost: Kind | None = None) 
         action="append",
         metavar="STEP=COMMAND",
         default=[],
-        help=f"run a command when a step is done; steps: {steps}",
+        help=f"run a command after a step; steps: {steps}",
     )
 
 
@@ -186,7 +183,7 @@ def switch(settings: Settings, flow: str, kind: Kind, args: Namespace) -> int:
 
 
 def last_seen(settings: Settings, scope: Scope) -> dict[TopicPartition, Sample]:
-    """Return the appliance's last poll of each partition of the flow, by remote topic and partition, that is kept here."""
+    """Return this machine's last poll of each partition, by remote topic and partition."""
     history = History()
     history.load(settings.mirror.state_dir / HISTORY_FILE)
     ends = (scope.flow.source.alias, scope.flow.target.alias)
@@ -204,7 +201,7 @@ def _ahead(settings: Settings, scope: Scope, *, is_resumed: bool) -> Preflight:
 
 def _abort(scope: Scope, journal: Journal, begun: SwitchRun | None, how: SwitchOptions, kind: Kind) -> int:
     if begun is None:
-        raise SettingsError(f"{kind.value}: no run of {scope.flow.name} is under way that could be taken back.")
+        raise SettingsError(f"{kind.value}: no run of {scope.flow.name} is unfinished, so there is nothing to revert.")
     abort(scope, journal, begun, how)
     return 0
 
@@ -213,21 +210,21 @@ def _ask(one: SwitchRun, args: Namespace, *, is_resumed: bool) -> None:
     if args.yes:
         return
     if not sys.stdin.isatty():
-        raise SettingsError(
-            f"{one.kind.value}: nobody is there to be asked. Say --yes, or --dry-run to see what it would do."
-        )
-    begin = f"go on with {one.id}" if is_resumed else "begin"
+        raise SettingsError(f"{one.kind.value}: stdin is not a terminal. Use --yes, or --dry-run to see the plan.")
+    begin = f"resume {one.id}" if is_resumed else "begin"
     if input(f"Type {one.flow} to {begin}: ").strip() != one.flow:
         raise SettingsError(f"{one.kind.value}: not confirmed; nothing was changed.")
 
 
 def _asked_again(step: Step) -> None:
-    if input(f"Enter does {step.value}, anything else stops: "):
-        raise MirrorError(f"stopped before {step.value}. The same command goes on there; --abort takes it back.")
+    if input(f"Press Enter for step {step.value}, anything else to stop: "):
+        raise MirrorError(
+            f"stopped before {step.value}. Run the same command again to resume; --abort reverts the run."
+        )
 
 
 def report(settings: Settings, journal: Journal, run_id: str, *, as_json: bool) -> None:
-    """Print what became of a run, and write it as JSON and as text below the state folder."""
+    """Print the result of a run, and write it as JSON and as text below the state folder."""
     entries = journal.read()
     found = next((run for run in entries.runs() if run.id == run_id), None)
     if found is None:

@@ -15,13 +15,13 @@ from mirror.switching.journal import Journal
 from mirror.switching.text import run_plain, run_text
 
 DESCRIPTION = """\
-Print what became of the switches along a flow, newest last: steps, times, where the groups went. B keeps them in a topic of its
-own. Reads only."""
+Print the switches of a flow, newest last: steps, times, and offsets of groups. They are in an internal topic on B. Changes
+nothing."""
 EXAMPLES = """\
 examples:
   kafka-mirror switches mirror.properties 'a->b'
   kafka-mirror switches mirror.properties 'a->b' --json
-exit codes: 0 printed, 2 settings, 3 a cluster did not answer, 6 it refused"""
+exit codes: 0 printed, 2 settings, 3 a cluster did not respond, 6 it refused"""
 
 
 def declare(parser: ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`kafka-mirror translate`: find on one cluster an offset, or a whole group, of another cluster. Reads only."""
+"""`kafka-mirror translate`: find the counterpart of an offset or a group on another cluster."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ Answer = TypeVar("Answer")
 
 
 DESCRIPTION = """\
-Say where on cluster B the records begin that a reader at some offset of cluster A has not read: along the mirror's flows, or
-back along them. Exact at any lag; "-" where it is not known. For a fail-over or a fail-back, and for what is no consumer
-group: checkpoints of Spark or Flink. Asks the clusters themselves: the appliance need not run. Reads only."""
+Translate consumer offsets from cluster A to cluster B, in either direction of a flow: where on B does the first record start
+that has not been read on A? Exact at any lag; "-" if unknown. For failover and failback, and for offsets outside of consumer
+groups, such as checkpoints of Spark or Flink. Reads from the clusters: kafka-mirror need not run. Changes nothing."""
 EXAMPLES = """\
 examples:
-  kafka-mirror translate mirror.properties 'a->b' --group billing                        before a fail-over
-  kafka-mirror translate mirror.properties 'b->a' --group billing                        before the fail-back
+  kafka-mirror translate mirror.properties 'a->b' --group billing                        before a failover
+  kafka-mirror translate mirror.properties 'b->a' --group billing                        before the failback
   kafka-mirror translate mirror.properties 'a->b' --topic orders --partition 3 --offset 4711 --json
 prints, for example:
   topic   partition  offset  is there  partition  offset
   orders          0     150  a.orders          0     148
-exit codes: 0 printed, 1 nothing could be translated, 2 settings, 3 a cluster did not answer, 6 it refused"""
+exit codes: 0 printed, 1 nothing could be translated, 2 settings, 3 a cluster did not respond, 6 it refused"""
 
 
 def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
     describe(parser, DESCRIPTION, EXAMPLES)
     add_file(parser)
-    parser.add_argument("pair", metavar="A->B", help="from which cluster to which; several flows may lie between")
+    parser.add_argument("pair", metavar="A->B", help="from cluster A to cluster B, over one or several flows")
     parser.add_argument("--group", metavar="NAME", help="all offsets of this group on A")
-    parser.add_argument("--topic", metavar="NAME", help="or one offset: of this topic as A calls it")
+    parser.add_argument("--topic", metavar="NAME", help="or one offset: of this topic, by its name on A")
     parser.add_argument("--partition", type=int, metavar="N", default=0, help="(default 0)")
     parser.add_argument("--offset", type=int, metavar="N", help="next offset to read on A")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -60,7 +60,7 @@ def run(parsed: Namespace) -> int:
 
 
 class Hop(NamedTuple):
-    """One step from cluster to cluster: along the flow that leads there, back along the one that leads here, or both."""
+    """One step from cluster to cluster: along a flow, back along the reverse flow, or both."""
 
     start: str  # aliases
     end: str
@@ -120,7 +120,7 @@ def translate(settings: Settings, args: Namespace) -> int:
 
 
 def _pairs(way: Sequence[Hop], places: Sequence[Place]) -> list[tuple[Place, Place]]:
-    """Take places all the way; without those that no flow replicates."""
+    """Translate places over all hops, without those that no flow replicates."""
     found: list[Place | None] = list(places)
     for hop in way:
         found = _over(hop, found)
@@ -128,7 +128,7 @@ def _pairs(way: Sequence[Hop], places: Sequence[Place]) -> list[tuple[Place, Pla
 
 
 def _last_checkpoints(flow: Flow, group: str) -> list[tuple[Place, Place]]:
-    """Return where a group stood, and goes on, by the checkpoints on the target: all there is while the source is gone."""
+    """Return a group's source and target offsets from checkpoints, if the source is lost."""
 
     topic = flow.policy.checkpoints_topic(flow.source.alias)
     checkpoints, _ = _read(flow, read_checkpoints(client_options(flow.target_admin), topic))
@@ -144,12 +144,12 @@ def _last_checkpoints(flow: Flow, group: str) -> list[tuple[Place, Place]]:
 
 def _read(flow: Flow, reading: Coroutine[Any, Any, Answer]) -> Answer:
     return answered(
-        reading, cluster=flow.target.alias, what=f"what the mirror keeps there of {flow.name} cannot be read"
+        reading, cluster=flow.target.alias, what=f"the mirror's internal topics there for {flow.name} cannot be read"
     )
 
 
 def _over(hop: Hop, places: Sequence[Place | None]) -> list[Place | None]:
-    """Take places over a hop, each by the flow that replicates its topic; a cluster that is gone costs its own flow only."""
+    """Translate places over a hop, each by its topic's flow; a lost cluster affects only its flow."""
     known = [place for place in places if place is not None]
     if hop.along is not None and hop.along.is_bidirectional:
         found = _over_both(hop.along, hop.back, known)
@@ -177,7 +177,7 @@ def _over_either(hop: Hop, known: Sequence[Place]) -> list[Place | None]:
 
 
 def _over_both(along: Flow, back: Flow | None, places: Sequence[Place]) -> list[Place | None]:
-    """Take places over a hop whose topics have the records of both clusters: to where none is left out, of either."""
+    """Translate places over a hop whose topics have both clusters' records, so that none is skipped."""
     if back is None:
         raise SettingsError(
             f"translate: topics keep their names both ways, and the file has no flow {along.target.alias}->{along.source.alias}; "
@@ -189,7 +189,7 @@ def _over_both(along: Flow, back: Flow | None, places: Sequence[Place]) -> list[
 
 
 def _earlier(copy: Place | None, original: Place | None) -> Place | None:
-    """Return where to read on behind the originals there; copies that come before it may be read as well."""
+    """Return where to resume after the originals; copies before it may be read again."""
     if copy is None or original is None or original.offset is None or copy.offset is None:
         return original or copy
     return original._replace(offset=min(copy.offset, original.offset))
@@ -211,7 +211,7 @@ def _group(flows: Iterable[Flow], alias: str, group: str) -> list[Place]:
 
 def _text(pairs: Sequence[tuple[Place, Place]]) -> str:
     rows = [tuple("-" if cell is None else str(cell) for cell in (*place, *there)) for place, there in pairs]
-    return aligned([COLUMNS, *rows], right=(1, 2, 4, 5)) if rows else "no flow on the way replicates that"
+    return aligned([COLUMNS, *rows], right=(1, 2, 4, 5)) if rows else "no flow on the way replicates it"
 
 
 def _json(pairs: Sequence[tuple[Place, Place]]) -> str:

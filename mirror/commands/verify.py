@@ -1,4 +1,4 @@
-"""`kafka-mirror verify`: read both clusters and compare, record by record along the offset map, as a Spark job."""
+"""`kafka-mirror verify`: compare both clusters record by record, as a Spark job."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ DIFFERENT = 1
 
 
 DESCRIPTION = """\
-Read both clusters and compare record by record, as a Spark job: each record with the one that the mirror made of it, which
-the offset map tells. Keys, values, headers and timestamps must be the same. Reads only; the mirror may run meanwhile.
-"missing" is on the source and not on the target; "gone" is only left on one of them, which retention and compaction explain."""
+Compare both clusters record by record, as a Spark job: each record of the source with its copy, by the offset map. Keys, values,
+headers and timestamps must be equal. Changes nothing; the mirror may run meanwhile. "missing": on the source and not on the
+target. "gone": left on one cluster only, because of retention or compaction."""
 EXAMPLES = """\
 examples:
   kafka-mirror verify mirror.properties 'a->b'
   kafka-mirror verify mirror.properties 'a->b' --topic 'orders|payments' --last 100000
-  kafka-mirror verify mirror.properties 'a->b' --every 60 --rate 5000 --last 1        all that is new from now on, with metrics
-exit codes: 0 equal, 1 something differs or could not be read, 2 settings, 3 a cluster did not answer, 6 it refused"""
+  kafka-mirror verify mirror.properties 'a->b' --every 60 --rate 5000 --last 1        all new records from now on, with metrics
+exit codes: 0 equal, 1 something differs or could not be read, 2 settings, 3 a cluster did not respond, 6 it refused"""
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def declare(parser: ArgumentParser) -> None:
     add_flow(parser)
     parser.add_argument("--last", type=positive, metavar="N", help="only the newest N records of each partition")
     parser.add_argument(
-        "--every", type=seconds, metavar="SECONDS", help="go on until Ctrl-C: compare what is new, so often"
+        "--every", type=seconds, metavar="SECONDS", help="run until Ctrl-C and compare new records every SECONDS"
     )
     parser.add_argument(
         "--rate",
@@ -57,7 +57,7 @@ def declare(parser: ArgumentParser) -> None:
         "--metrics-listen",
         metavar="HOST:PORT",
         default="127.0.0.1:9405",
-        help="with --every, where /metrics tells what was found (default %(default)s)",
+        help="address of /metrics while --every runs (default %(default)s)",
     )
 
 
@@ -67,11 +67,11 @@ def run(parsed: Namespace) -> int:
 
 
 def verify(settings: Settings, args: Namespace) -> int:
-    """Compare the topics that the command line names; print a table; return 0 when all is equal, else 1.
+    """Compare the given topics; print a table; return 0 if all is equal, else 1.
 
     Raises:
         SettingsError: the flow is unknown, or it replicates no such topic.
-        ClusterUnavailable: a cluster did not answer.
+        ClusterUnavailable: a cluster did not respond.
     """
     flow = flow_named(settings, args.flow, command="verify")
     if args.every is not None:
@@ -94,7 +94,7 @@ def verify(settings: Settings, args: Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The result of verifying a whole flow: how many records were compared, and a sentence for each difference."""
+    """The result for a whole flow: the compared records, and a sentence per difference."""
 
     mapped: int  # records with known target offsets
     compared: int  # of these, without what compaction took
@@ -102,7 +102,7 @@ class Verified:
 
 
 def verified(flow: Flow) -> Verified:
-    """Verify all records of a flow in this process, for the demos: Spark's start would take longer than their few records."""
+    """Verify all records of a flow without Spark, whose start takes longer for a demo."""
     plan, scope = scope_of(flow, Namespace(topic=None, last=None, every=None))
     pieces = list(scope.pieces())
     found = asyncio.run(check_pieces(plan, pieces))

@@ -15,6 +15,7 @@ from mirror.kafka.messages import answered, make, request_of
 from mirror.kafka.messages import answers as answer_kinds
 
 API_VERSIONS, METADATA, COORDINATOR = 18, 3, 10
+TURNS_OF_ACCEPT = 10  # more than asyncio takes from an accepted socket to its server's callback
 Handler = Callable[[Any, int], Any]  # (request, version) -> its answer, or bytes, or None for silence
 
 
@@ -49,10 +50,12 @@ class FakeBroker:
         if self.held is not None:
             self.held.set()
         self._server.close()
-        for _ in range(3):  # a connection that was accepted just now is served a moment later
+        self.cut()
+        self.refuses = (
+            True  # a connection that was accepted just now is served, and closed, some turns of the loop later
+        )
+        for _ in range(TURNS_OF_ACCEPT):
             await asyncio.sleep(0)
-            self.cut()
-        await asyncio.sleep(0)
         await self._server.wait_closed()
 
     @property

@@ -34,7 +34,7 @@ class State(Enum):
 
     TRANSLATED = "translated"
     LEFT_OUT = "left out"
-    BY_HAND = "needs a hand"
+    BY_HAND = "needs manual work"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
