@@ -18,7 +18,7 @@ from metrics.exposition import exposition
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport
 from metrics.series import Labels
-from metrics.verdict import KNOWN_POLLS, Status
+from metrics.verdict import FLOW_STATUSES, KNOWN_POLLS, Status
 from mirror.checkpoints.rules import State
 from mirror.embedded import prometheus_server
 from mirror.flows.gaps import by_effect
@@ -101,7 +101,7 @@ class World:
         stalled, unknown = int(scenario == "stalled" and broken_for_s > 0), 0 if is_known else 4
         counts_of = {Status.OK: 4 - stalled - unknown, Status.STALL: stalled, Status.UNKNOWN: unknown}
         recorder.record_status_counts(
-            ("a", "b"), {each.name.lower(): counts_of.get(each, 0) for each in Status}, now_s=now_s
+            ("a", "b"), {each.name.lower(): counts_of.get(each, 0) for each in FLOW_STATUSES}, now_s=now_s
         )
         recorder.record_flow(("a", "b"), has_begun=True)
         recorder.record_served_partitions(("a", "b"), PLACES, expected=len(PLACES), slots=(0, 1))
