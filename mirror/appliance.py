@@ -86,6 +86,7 @@ class Appliance:
             progress=self._flow_progress,
             horizon=horizon,
             publishes=settings.mirror.source_group_enabled,
+            wait=self._stop.wait,
         )
         self._plans = Plans(self._folder.path / "plan", self.flows)
         self._progress = lane_progress(settings.mirror)

@@ -64,7 +64,7 @@ def failover_check(settings: Settings, flow: str, *, as_json: bool) -> int:
         raise SettingsError(f"{flow}: no such flow; the file has {', '.join(names)}")
     inspector = Inspector(settings)
     try:
-        snapshot = inspector.poll()
+        snapshot = inspector.poll(settles=True)
     finally:
         inspector.close()
     status = _process_status(settings)

@@ -77,7 +77,7 @@ def lag(settings: Settings, args: Namespace) -> int:
         if args.watch and sys.stdout.isatty() and sys.stdin.isatty():
             return _screen(inspector, args)
         while True:
-            snapshot = inspector.poll()
+            snapshot = inspector.poll(settles=True)
             rows = selected(snapshot.rows, groups=args.group, topics=args.topic, only_lagging=args.only_lagging)
             if args.watch:
                 print(time.strftime("%H:%M:%S"))

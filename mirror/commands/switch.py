@@ -193,7 +193,7 @@ def last_seen(settings: Settings, scope: Scope) -> dict[TopicPartition, Sample]:
 def _ahead(settings: Settings, scope: Scope, *, is_resumed: bool) -> Preflight:
     inspector = Inspector(settings)
     try:
-        rows = inspector.poll().rows
+        rows = inspector.poll(settles=True).rows
     finally:
         inspector.close()
     return looked_ahead(scope, rows, window_ms=settings.mirror.window_ms, is_resumed=is_resumed)

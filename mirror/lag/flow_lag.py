@@ -14,13 +14,18 @@ from mirror.lag.flow_offsets import NO_POSITIONS, FlowOffsets, LogBounds, Positi
 from mirror.lag.judgement import Judge
 from mirror.lag.polls import Poll
 from mirror.model.flow_plan import Absent, FlowPlan, PlannedPartition
+from mirror.model.slot_ownership import COMMIT_S
 from mirror.model.topic_partition import TopicPartition
+
+# A window commits positions every COMMIT_S. After this time, all that was acknowledged when the log ends were read is committed.
+SETTLES_S = COMMIT_S + 0.5
 
 
 class FlowLag:
     """Measures one flow; keeps its last positions and its connections to the source.
 
-    A. Positions are read before log ends: no lag is negative.
+    A. Positions are read after log ends, and once more after a commit of the windows if records wait: what the target had
+       acknowledged by then is no lag (docs/adr/0046).
     B. While the target does not respond, the last positions hold: nothing can commit there. The lag is seen to grow.
        Before its first response those of an earlier run's polls hold, else those that the source shows.
     C. While the source does not respond, nothing new is known of its logs.
@@ -34,15 +39,31 @@ class FlowLag:
         self._until_s: dict[TopicPartition, float] = {}  # of the poll before
 
     def read(self, plan: FlowPlan, source: Cluster, target: Cluster, poll: Poll) -> FlowOffsets:
-        """Read and keep the offsets of all partitions, and read since when records wait."""
-        response = poll.request(positions, plan, target)
+        """Read the offsets of all partitions, log ends first."""
+        logs, response = _logs(plan, source, poll), poll.request(positions, plan, target)
         if response is not None:
             self._positions = Positions(*response)
         elif self._positions is None:
             self._positions = self._polled_before(plan) or self._shown(plan, source, poll)
-        found = joined(
-            plan, self._positions or NO_POSITIONS, _logs(plan, source, poll), is_target_read=response is not None
+        return joined(plan, self._positions or NO_POSITIONS, logs, is_target_read=response is not None)
+
+    def is_copying(self, plan: FlowPlan, found: FlowOffsets) -> bool:
+        """Return whether records wait, and were copied since the last poll: some of them may be on the target already."""
+        return found.is_whole and any(
+            at.lag and at.position is not None and at.position > self._last_position(plan, key)
+            for key, at in found.of.items()
         )
+
+    def read_settled(self, plan: FlowPlan, found: FlowOffsets, target: Cluster, poll: Poll) -> FlowOffsets:
+        """Read the positions once more, after SETTLES_S, for the same log ends."""
+        response = poll.request(positions, plan, target)
+        if response is None:
+            return found
+        self._positions = Positions(*response)
+        return joined(plan, self._positions, found.logs, is_target_read=True)
+
+    def keep(self, plan: FlowPlan, found: FlowOffsets) -> FlowOffsets:
+        """Keep the offsets of a poll; return them with the time since when records wait."""
         if found.logs is None:
             return found
         for key, at in found.of.items():
@@ -115,6 +136,10 @@ class FlowLag:
             until_s |= {key: found.seen_s for key, at in found.of.items() if at.lag == 0}
         self._until_s = until_s
         return until_s
+
+    def _last_position(self, plan: FlowPlan, key: TopicPartition) -> int:
+        samples = self._judge.history.of(plan.labels[key])
+        return samples[-1].position if samples else -1
 
     def _polled_before(self, plan: FlowPlan) -> Positions | None:
         """Return the positions of an earlier run's last polls; None if none are kept."""

@@ -23,8 +23,8 @@ from mirror.kafka.cluster import Cluster, Topic
 from mirror.kafka.groups import Group, warn_of_left_out
 from mirror.lag.cluster_offsets import consumer_groups, group_offsets, log_ends
 from mirror.lag.first_unreplicated import FirstUnreplicated
-from mirror.lag.flow_lag import FlowLag
-from mirror.lag.flow_offsets import PartitionOffsets, Positions, joined
+from mirror.lag.flow_lag import SETTLES_S, FlowLag
+from mirror.lag.flow_offsets import FlowOffsets, PartitionOffsets, Positions, joined
 from mirror.lag.judgement import HISTORY_AGE_S, Judge
 from mirror.lag.polls import BoundedPoll
 from mirror.lag.snapshot import Snapshot
@@ -44,6 +44,7 @@ class Inspector:
     def __init__(self, settings: Settings) -> None:
         self._mirror = settings.mirror
         self._lock = threading.Lock()
+        self._has_polled = False
         self._history = History()
         judge = Judge(
             history=self._history,
@@ -65,13 +66,26 @@ class Inspector:
         now_s = time.time()
         self._history.load(settings.mirror.state_dir / HISTORY_FILE, within_s=(now_s - HISTORY_AGE_S, now_s))
 
-    def poll(self) -> Snapshot:
-        """Return what is known now, and a sentence on each cluster that does not respond."""
+    def poll(self, *, settles: bool | None = None) -> Snapshot:
+        """Return what is known now, and a sentence on each cluster that does not respond.
+
+        Args:
+            settles: Whether to wait for the next commit of positions if records are being copied. Without it, records that are
+                on the target may still count as lag. None: all polls but the first, whose viewer waits.
+        """
         with self._lock:
+            settles, self._has_polled = self._has_polled if settles is None else settles, True
             poll = BoundedPoll(time.time(), self._owner())
             rows: list[LagRow] = []
             for flow in self._flows:
-                rows += flow.read(poll)
+                flow.read(poll)
+            copying = [flow for flow in self._flows if settles and flow.is_copying]
+            if copying:
+                time.sleep(SETTLES_S)
+            for flow in copying:
+                flow.read_settled(poll)
+            for flow in self._flows:
+                rows += flow.rows(poll)
             for cluster in self._clusters.values():
                 rows += cluster.read(poll)
             if not poll.problems:
@@ -134,16 +148,33 @@ class InspectedFlow:
         self._lag = FlowLag(judge, reads=reads)
         self._plan: FlowPlan | None = None
         self._known: list[Topic] = []
+        self._read: tuple[FlowPlan, FlowOffsets] | None = None
 
-    def read(self, poll: BoundedPoll) -> list[LagRow]:
-        """Return a row per partition."""
+    def read(self, poll: BoundedPoll) -> None:
+        """Read the offsets of all partitions."""
         plan = self._described(poll)
         if plan is not None:
-            found = self._lag.read(plan, self._source, self._target, poll)
+            self._read = plan, self._lag.read(plan, self._source, self._target, poll)
         else:
             plan, positions = self._without_source(poll)
-            found = joined(plan, positions, None, is_target_read=False)
-        return self._lag.rows(plan, found, now_s=poll.now_s, owner=poll.owner)
+            self._read = plan, joined(plan, positions, None, is_target_read=False)
+
+    @property
+    def is_copying(self) -> bool:
+        """True if some of the records that wait may be on the target already."""
+        return self._read is not None and self._lag.is_copying(*self._read)
+
+    def read_settled(self, poll: BoundedPoll) -> None:
+        """Read the positions once more."""
+        assert self._read is not None
+        plan, found = self._read
+        self._read = plan, self._lag.read_settled(plan, found, self._target, poll)
+
+    def rows(self, poll: BoundedPoll) -> list[LagRow]:
+        """Keep what was read; return a row per partition."""
+        assert self._read is not None
+        plan, found = self._read
+        return self._lag.rows(plan, self._lag.keep(plan, found), now_s=poll.now_s, owner=poll.owner)
 
     def close(self) -> None:
         """Close the connections."""

@@ -24,7 +24,7 @@ from mirror.errors import ClusterUnavailable
 from mirror.flows.flow import FlowState, led_flows
 from mirror.kafka.cluster import Cluster
 from mirror.lag.first_unreplicated import FirstUnreplicated
-from mirror.lag.flow_lag import FlowLag
+from mirror.lag.flow_lag import SETTLES_S, FlowLag
 from mirror.lag.flow_progress import FlowProgress
 from mirror.lag.flow_summary import summary
 from mirror.lag.judgement import HISTORY_AGE_S, Judge
@@ -119,7 +119,9 @@ class Poller:
         horizon: MaxAge,
         publishes: bool = False,
         reads: Callable[[FlowPlan], FirstUnreplicated] = FirstUnreplicated,
+        wait: Callable[[float], object] = time.sleep,
     ) -> None:
+        """Poll into a recorder; `wait` waits so many seconds, or until the process stops."""
         self._recorder = recorder
         self._file = history_file
         self._progress = progress
@@ -130,6 +132,7 @@ class Poller:
         self._trend = Trend()
         self._publishes = publishes
         self._reads = reads
+        self._wait = wait
         self._flows: dict[str, _Flow] = {}
         self._saving = threading.Lock()
         self._saved_s = float("-inf")
@@ -169,7 +172,11 @@ class Poller:
             pending=flow.pending,
             on_response=lambda alias, is_up: self._recorder.record_cluster(name, alias, is_up=is_up),
         )
-        found, now_s = flow.lag.read(plan, source, target, poll), time.time()
+        found = flow.lag.read(plan, source, target, poll)
+        if flow.lag.is_copying(plan, found):
+            self._wait(SETTLES_S)
+            found = flow.lag.read_settled(plan, found, target, poll)
+        found, now_s = flow.lag.keep(plan, found), time.time()
         last_report_s = max(self._progress.last_report_s(name) or self._started_s, since_s)
         rows = flow.lag.rows(plan, found, now_s=now_s, last_report_s=last_report_s)
         self._recorder.record_rows(name, rows, read_s=found.logs.read_s if found.logs else now_s, now_s=now_s)
@@ -327,12 +334,13 @@ class Polling:
 
     def _keep_on(self, state: FlowState) -> None:
         while not self.stop.is_set():
+            due_s = time.monotonic() + self.every_s
             try:
                 self._poll(state)
             except Exception:
                 log.exception("%s: a poll failed", state.flow.name)
                 self.recorder.count("kafka_mirror_poll_errors_total", state.name)
-            self.stop.wait(self.every_s)
+            self.stop.wait(max(0.0, due_s - time.monotonic()))
 
     def _poll(self, state: FlowState) -> None:
         plan = state.served()

@@ -90,21 +90,53 @@ def lag_of(history=None, *, reader=None):
 
 
 def read(lag, clusters):
-    return lag.read(PLAN, "a", "b", clusters)
+    return lag.keep(PLAN, lag.read(PLAN, "a", "b", clusters))
+
+
+def polled(inspected, poll):
+    inspected.read(poll)
+    return inspected.rows(poll)
 
 
 def lags(found):
     return {key: at.lag for key, at in found.of.items()}
 
 
-def test_a_positions_are_read_before_log_ends():
-    """A. Positions are read before log ends: no lag is negative."""
-    clusters = Clusters(positions={KEYS[0]: 7}, ends=dict.fromkeys(KEYS, 10))
+def test_a_positions_are_read_after_log_ends():
+    """A. What the target had acknowledged when the positions were read is no lag, and no lag is negative."""
+    clusters = Clusters(positions={KEYS[0]: 7, KEYS[1]: 12}, ends=dict.fromkeys(KEYS, 10))
     found = read(lag_of(), clusters)
-    assert clusters.requests == [positions, log_bounds]
-    assert lags(found) == {KEYS[0]: 3, KEYS[1]: None}
+    assert clusters.requests == [log_bounds, positions]
+    assert lags(found) == {KEYS[0]: 3, KEYS[1]: 0}
     assert found.is_target_read
     assert found.seen_s == 100.0
+
+
+@pytest.mark.parametrize(
+    ("committed", "later", "copying", "lag_then"),
+    [
+        pytest.param(7, 9, True, 1, id="records wait and are copied"),
+        pytest.param(7, 30, True, 0, id="the target is ahead of the log ends by then"),
+        pytest.param(5, 5, False, 5, id="stalled"),
+        pytest.param(10, 10, False, 0, id="caught up"),
+    ],
+)
+def test_a_positions_are_read_once_more_while_records_are_copied(committed, later, copying, lag_then):
+    lag, clusters = lag_of(), Clusters(positions={KEYS[0]: 5}, ends={KEYS[0]: 5})
+    read(lag, clusters)
+    clusters.committed, clusters.ends = {KEYS[0]: committed}, {KEYS[0]: 10}
+    found = lag.read(PLAN, "a", "b", clusters)
+    assert lag.is_copying(PLAN, found) is copying
+    clusters.committed, clusters.ends = {KEYS[0]: later}, {KEYS[0]: 99}
+    settled = lag.keep(PLAN, lag.read_settled(PLAN, found, "b", clusters))
+    assert lags(settled)[KEYS[0]] == lag_then
+
+
+def test_a_target_that_does_not_respond_the_second_time_changes_nothing():
+    lag, clusters = lag_of(), Clusters(positions={KEYS[0]: 7}, ends={KEYS[0]: 10})
+    found = lag.read(PLAN, "a", "b", clusters)
+    clusters.committed = None
+    assert lag.read_settled(PLAN, found, "b", clusters) == found
 
 
 def test_b_while_the_target_does_not_answer_the_last_positions_hold():
@@ -216,7 +248,7 @@ def test_a_row_of_a_record_from_the_future_waits_since_it_was_seen_as_in_the_pol
     )
 
     def lag_seconds(now_s):
-        (row,) = rows.read(BoundedPoll(now_s, owner=""))
+        (row,) = polled(rows, BoundedPoll(now_s, owner=""))
         return row.lag_seconds
 
     assert lag_seconds(1000.0) == 0
@@ -239,14 +271,21 @@ def test_the_poller_publishes_the_rows_that_the_inspector_shows(tmp_path):
     source, target, reader = Described("a", start=3, end=10), Described("b", position=7), Reader()
     reader.timestamps_ms = (time.time() - 60) * 1000
     recorder = Recorder()
-    poller = Poller(recorder, tmp_path / "h", progress=FlowProgress(), horizon=MaxAge(), reads=lambda _: reader)
+    poller = Poller(
+        recorder,
+        tmp_path / "h",
+        progress=FlowProgress(),
+        horizon=MaxAge(),
+        reads=lambda _: reader,
+        wait=lambda _: None,
+    )
     inspected = InspectedFlow(
         flow_of(tmp_path), source, target, judge_of(History(), bridges_polls=False), reads=lambda _: reader
     )
     for end in range(10, 22):
         source.end = end
         poller.poll(replace(PLAN, partitions=PARTITIONS[:1]), source, target)
-        (row,) = inspected.read(BoundedPoll(time.time(), owner="here"))
+        (row,) = polled(inspected, BoundedPoll(time.time(), owner="here"))
 
     def published(name):
         return recorder.value(f"kafka_mirror_{name}", row.key)
@@ -301,7 +340,7 @@ def test_while_the_source_was_never_read_rows_have_the_targets_positions_and_not
     source.topics = lambda: source._answer(None, {})
     inspected = InspectedFlow(flow_of(tmp_path), source, target, judge_of(History(), bridges_polls=False))
     poll = BoundedPoll(1000.0, owner="")
-    (row,) = inspected.read(poll)
+    (row,) = polled(inspected, poll)
     assert poll.problems == {"a": "cluster a: no answer"}
     assert (row.topic, row.remote_topic, row.partition, row.offset) == ("t", "a.t", 0, 7)
     assert (row.log_end, row.lag, row.lag_seconds, row.status) == (None, None, None, Status.UNKNOWN)

@@ -85,7 +85,14 @@ class Reader:
 
 def Poller(recorder, file, *, reads=Reader, progress=None, **options):  # noqa: N802 - stands for the class
     horizon = horizon_of(poll_interval_s=1, window_s=1)
-    return RealPoller(recorder, file, reads=reads, horizon=horizon, progress=progress or FlowProgress(), **options)
+    return RealPoller(
+        recorder,
+        file,
+        reads=reads,
+        horizon=horizon,
+        progress=progress or FlowProgress(),
+        **{"wait": lambda _: None, **options},
+    )
 
 
 @pytest.fixture
