@@ -162,3 +162,5 @@ def test_a_published_offset_waits_for_the_coordinator_of_a_clusters_first_group(
         )
         assert refusals == []
         assert cluster.publish("g", {TopicPartition("t", 0): 8}) == ""
+        # A commit that is in flight when the cluster is closed would open another connection, which nobody closes.
+        eventually(lambda: cluster.holds("g", {TopicPartition("t", 0): 8}), within_s=30, because="it is committed")
