@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from metrics.lag_row import LagRow
-from metrics.verdict import LONG_AGO_S, Status, Verdict, written_by_s
+from metrics.verdict import LONG_AGO_S, USUAL_POLLS, Status, Verdict, written_by_s
 from mirror.kafka.cluster import Cluster
 from mirror.lag.cluster_offsets import log_bounds, positions, shown_positions
 from mirror.lag.first_unreplicated import FirstUnreplicated
@@ -48,9 +48,9 @@ class FlowLag:
         return joined(plan, self._positions or NO_POSITIONS, logs, is_target_read=response is not None)
 
     def is_copying(self, plan: FlowPlan, found: FlowOffsets) -> bool:
-        """Return whether records wait, and were copied since the last poll: some of them may be on the target already."""
+        """Return whether records wait, and some were copied lately: more of them may be on the target already."""
         return found.is_whole and any(
-            at.lag and at.position is not None and at.position > self._last_position(plan, key)
+            at.lag and at.position is not None and at.position > self._earlier_position(plan, key)
             for key, at in found.of.items()
         )
 
@@ -137,9 +137,10 @@ class FlowLag:
         self._until_s = until_s
         return until_s
 
-    def _last_position(self, plan: FlowPlan, key: TopicPartition) -> int:
+    def _earlier_position(self, plan: FlowPlan, key: TopicPartition) -> int:
+        """Return the position some polls ago: between two of them there may be no commit."""
         samples = self._judge.history.of(plan.labels[key])
-        return samples[-1].position if samples else -1
+        return samples[max(0, len(samples) - USUAL_POLLS)].position if samples else -1
 
     def _polled_before(self, plan: FlowPlan) -> Positions | None:
         """Return the positions of an earlier run's last polls; None if none are kept."""
