@@ -18,7 +18,15 @@ from mirror.config.properties import DEFAULT, Entry, Properties, default_layer, 
 from mirror.config.providers import resolve
 from mirror.config.refusals import notes_on_patterns, refuse_mode_of_no_target, refuse_what_would_differ
 from mirror.config.settings import KEYS_OF_MIRROR, ClusterSettings, Flow, HeartbeatFlow, Mirror, Settings
-from mirror.config.table import GROUP_KEY, OFFSETS_TOPIC_KEY, PROCESS_DEFAULTS, RECREATED_KEY, SETTINGS, TAKEOVER_KEY
+from mirror.config.table import (
+    GROUP_KEY,
+    OFFSETS_TOPIC_KEY,
+    PROCESS_DEFAULTS,
+    RECREATED_KEY,
+    RPO_KEY,
+    SETTINGS,
+    TAKEOVER_KEY,
+)
 from mirror.config.transforms import transforms_of
 from mirror.config.values import refusal
 from mirror.errors import SettingsError
@@ -192,6 +200,7 @@ def _flow(
         connect_groups=(f"{pair.source}-mm2", *((values.text(group),) if group else ())),
         takeover_connectors=keys[TAKEOVER_KEY],
         on_recreated=keys[RECREATED_KEY],
+        rpo_objective_s=keys[RPO_KEY],
         transforms=transforms_of(merged(found.flow(pair))),
         is_bidirectional=keys.is_bidirectional(policy),
         transaction_ms=mirror.transaction_ms if keys.is_exactly_once() else 0,

@@ -107,6 +107,7 @@ class Flow:
     source_admin: Mapping[str, str]
     target_admin: Mapping[str, str]
     on_recreated: OnRecreated = OnRecreated.RESTART
+    rpo_objective_s: int = 60  # for how long a record may wait for the target
     transaction_ms: int = 0  # how long a transaction may last; 0: none, delivery is at least once
     grows_topics: bool = True  # remote topics follow the source's partition count; else records are spread over theirs
     connect_offsets_topic: str = ""  # on the target, with the positions of a MirrorMaker 2 that ran before

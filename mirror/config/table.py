@@ -43,6 +43,7 @@ OFFSETS_TOPIC_KEY = "offset.storage.topic"
 GROUP_KEY = "group.id"
 EXACTLY_ONCE_KEY = "exactly.once.source.support"
 RECREATED_KEY = "mirror.recreated.topics"
+RPO_KEY = "mirror.rpo.objective.seconds"
 BIDIRECTIONAL_KEY = "mirror.identity.bidirectional"
 TAKEOVER_KEY = "mirror.takeover.connectors"
 
@@ -161,6 +162,10 @@ TABLE = (
         "topic from its start, after the records that the target has; `stop` pauses its partitions until `kafka-mirror "
         "positions` sets a position; `continue` resumes at the old position, or at the log's end. On the target, `restart` "
         "fills the topic again, `continue` replicates new records only, `stop` does not create the topic."
+    ),
+    _flow(RPO_KEY, integer(1), "60")(
+        "Recovery point objective in seconds: for how long a record may wait for the target. The failover check compares it with "
+        "the records that would be lost with the source."
     ),
     _flow(BIDIRECTIONAL_KEY, BOOLEAN, "false")(
         "Under `IdentityReplicationPolicy`: flows go both ways between two clusters, and each record is replicated once "
