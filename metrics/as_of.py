@@ -1,7 +1,7 @@
-"""Leave out of a snapshot what nobody has measured lately, or make it unknown. Pure.
+"""Remove outdated values from a snapshot, or replace them by UNKNOWN. Pure.
 
-A scrape must not serve values of minutes ago as if they were of now: the thread that polls may hang, a cluster may be silent, a
-stream may have ended.
+A scrape must not serve values that are minutes old as if they were current: the polling thread may hang, a cluster may not
+respond, a stream may have ended.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Series = dict[Labels, Any]
 
 @dataclass(frozen=True, slots=True)
 class MaxAge:
-    """How old answers of clusters, and a flow's last report, may be to be served. Without limit by default."""
+    """The age up to which responses of clusters, and a flow's last report, are served. Unlimited by default."""
 
     known_s: float = float("inf")
     silence_s: float = float("inf")
@@ -73,10 +73,10 @@ def as_of(
     Args:
         families: Series of every family; changed in place.
         now_s: The present.
-        ends_s: When each topic-partition's log end was read.
-        judged_s: When each flow's verdicts were made.
+        ends_s: When each partition's log end was read.
+        judged_s: When the statuses of each flow were determined.
         clocks_s: When the clock of each flow's clusters was read.
-        horizon: How old these, and the last report of a flow, may be.
+        horizon: The maximum age of these, and of the last report of a flow.
     """
     _leave_out_old_reports(families, now_s - horizon.silence_s)
     old = {labels for labels, read_s in ends_s.items() if now_s - read_s > horizon.known_s}
@@ -102,7 +102,10 @@ def _leave_out_old_reports(families: Mapping[str, Series], since_s: float) -> No
 
 
 def _measure_time_lag(families: Mapping[str, Series], now_s: float) -> None:
-    """Subtract: a lag that was a number would stand still when its measuring does. What is UNKNOWN is not level."""
+    """Compute lag_seconds from replicated_until, so that it grows while nothing is measured.
+
+    An UNKNOWN partition has no lag 0.
+    """
     lag, lag_seconds, fresh, status = families[LAG], families[LAG_SECONDS], families[FRESH], families[STATUS]
     _leave_out(lag, [labels for labels, code in status.items() if code == Status.UNKNOWN and lag.get(labels) == 0])
     for flow in {*fresh, *(labels[:2] for labels in families[UNTIL])}:

@@ -1,4 +1,4 @@
-"""Measure one flow, poll by poll, and make its rows: the poller's and the inspector's are made here."""
+"""Measure one flow, poll by poll, and make its rows, for the poller and the inspector."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mirror.model.topic_partition import TopicPartition
 
 
 class FlowLag:
-    """Measures one flow; keeps its last positions and its connections to the source.
+    """Measures one flow. Keeps its last positions and its connections to the source.
 
     A. Positions are read before log ends: no lag is negative.
-    B. While the target does not respond, the last positions hold: nothing can commit there. The lag is seen to grow.
-       Before its first response those of an earlier run's polls hold, else those that the source shows.
-    C. While the source does not respond, nothing new is known of its logs.
+    B. While the target does not respond, the last positions hold, because no process can commit there. The lag grows.
+       Before its first response, positions of an earlier run's polls hold, else those that the source shows.
+    C. While the source does not respond, its logs are unknown.
     """
 
     def __init__(self, judge: Judge, *, reads: Callable[[FlowPlan], FirstUnreplicated] = FirstUnreplicated) -> None:
@@ -100,9 +100,9 @@ class FlowLag:
             self._reader.close()
 
     def _replicated_until_s(self, plan: FlowPlan, found: FlowOffsets) -> Mapping[TopicPartition, float]:
-        """Return up to when each partition is replicated, epoch seconds. Its poll must be kept before.
+        """Return the time up to which each partition is replicated, epoch seconds. Keep its poll before.
 
-        If records wait, that is when the first of them was written. While that is unknown it stays what it was; if it was
+        If records wait, that is when the first of them was written. While that is unknown, the earlier time stays; if it was
         never known, the partition is left out.
         """
         if self._reader is None:

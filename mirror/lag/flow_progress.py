@@ -1,4 +1,4 @@
-"""Keep what windows report that a status is made from: when a flow reported last, and how many source offsets were lost."""
+"""Keep facts from window reports for the status: a flow's last report, and lost source offsets."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_lag():
 
 
 def test_failover_check():
-    costs = ["1,234 records wait, the first of them for 5 s", "1 groups would read 7 records again"]
+    costs = ["1,234 records not on the target yet; the oldest has waited for 5 s", "1 group would re-read 7 records"]
     answer = FailoverReadiness(
         flow="a->b", answer=Answer.GO_WITH_LOSS, vetoes=[], costs=costs, unknowns=[], level_in_s=90.0
     )

@@ -555,7 +555,7 @@ def test_what_another_connector_says_alone_does_not_change_what_is_mirrored():
     assert not {key for key in lines(found) if "topics" in key or "consumer" in key}
     assert item(found, "topics").why == (
         "MirrorSourceConnector does not set it, and kafka-mirror applies it to the whole flow; write primary->backup.topics if "
-        "it is to"
+        "you want that"
     )
     assert item(found, "topics.exclude").why == "is the default"
     assert item(found, "consumer.client.rack").state is State.LEFT_OUT
