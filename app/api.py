@@ -15,8 +15,8 @@ from starlette.routing import Route
 from app.failovers import answers
 from app.inspection import watch
 from app.tables import narrowed
+from metrics.partition_status import Status
 from metrics.trend import Point, ill_since
-from metrics.verdict import Status
 from mirror.lag.failover import FailoverReadiness
 from mirror.lag.flow_summary import FlowSummary, summaries, worst_first
 from mirror.lag.snapshot import Snapshot

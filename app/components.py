@@ -18,7 +18,7 @@ def _component(name: str, html: str) -> Any:
     return st.components.v2.component(
         f"kafka_mirror_{name}",
         html=html,
-        css=_read("verdicts.css", f"{name}.css"),
+        css=_read("statuses.css", f"{name}.css"),
         js=_read("theme.js", f"{name}.js"),
     )
 

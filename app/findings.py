@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from metrics.last_errors import LastError
 from metrics.objective import FRESH_S
+from metrics.partition_status import Status
 from metrics.process_status import ProcessStatus, flow_of
-from metrics.verdict import Status
 from mirror.lag.text import duration
 
 _PAUSED = "kafka_mirror_partition_paused"

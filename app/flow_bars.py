@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from html import escape
 from urllib.parse import urlencode
 
+from app.statuses import HEADLINES, SHAPES, tone
 from app.tables import link
-from app.verdicts import HEADLINES, SHAPES, tone
+from metrics.partition_status import Status
 from metrics.trend import MINUTE_S, MINUTES, IllSince, Point
-from metrics.verdict import Status
 from mirror.lag.failover import Answer, FailoverReadiness
 from mirror.lag.flow_summary import FlowSummary, at_least
 from mirror.lag.text import duration, pluralized
@@ -72,7 +72,7 @@ def _bar(bar: FlowBar, now_s: float) -> str:
     known = f"{flow.fresh:.1%} known to be fresh" if flow.fresh < 1 else "all fresh"
     return (
         f'<li class="flow {tone(flow.worst)}">'
-        f'<p class="verdict"><span class="mark" aria-hidden="true">{SHAPES[flow.worst]}</span>'
+        f'<p class="status"><span class="mark" aria-hidden="true">{SHAPES[flow.worst]}</span>'
         f' <strong>{flow.worst.name}</strong> <span class="since">{since(bar, now_s)}</span></p>'
         f'<p class="name"><a href="/lag?{escape(chosen)}">{escape(flow.name)}</a>'
         f"<small>{pluralized(flow.partitions, 'partition')}, {known}</small></p>"

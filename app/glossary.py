@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app.verdicts import MEANING, shown
+from app.statuses import MEANING, shown
 from metrics.catalogue import CATALOGUE
 
 

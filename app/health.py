@@ -9,9 +9,9 @@ import streamlit as st
 from app.findings import findings
 from app.inspection import last_errors, process_status, settings, unread
 from app.session import ROW_HEIGHT, live, plain
+from app.statuses import coloured
 from app.tables import health_table
-from app.verdicts import coloured
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.lag.snapshot import Snapshot
 
 

@@ -8,9 +8,9 @@ from html import escape
 from operator import attrgetter
 from typing import Any
 
-from app.verdicts import MEANING, SHAPES, shown, tone
+from app.statuses import MEANING, SHAPES, shown, tone
 from metrics.lag_row import LagRow
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.lag.text import duration
 
 _PARTITION = attrgetter("partition")

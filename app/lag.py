@@ -11,7 +11,7 @@ from app.inspection import watch
 from app.session import ROW_HEIGHT, columns, live, with_sparklines
 from app.tables import link, narrowed, totals
 from metrics.lag_row import LagRow
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.lag.flow_summary import worst_first
 from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import checker_text, csv_text, json_text

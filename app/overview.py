@@ -13,8 +13,8 @@ from app.flow_bars import FlowBar, bars_html, headline
 from app.inspection import settings, watch
 from app.past import flow_points
 from app.session import explained, live, plain
+from metrics.partition_status import Status
 from metrics.trend import Point, ill_since, joined
-from metrics.verdict import Status
 from mirror.errors import MirrorError
 from mirror.lag.flow_summary import summaries, worst_first
 from mirror.lag.snapshot import Snapshot

@@ -10,11 +10,11 @@ from app.findings import limit, spent_on
 from app.firing import concerns, draw_alerts
 from app.inspection import last_errors, process_status, settings, unread, watch
 from app.session import field, fields, live, plain
+from app.statuses import MEANING, coloured
 from app.tables import board_link, narrowed, window_table
-from app.verdicts import MEANING, coloured
 from metrics.lag_row import LagRow
+from metrics.partition_status import WINDOW, Sample
 from metrics.trend import MINUTE_S
-from metrics.verdict import WINDOW, Sample
 from mirror.lag.flow_summary import worst_first
 from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import duration, level_in, utc

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from app.verdicts import tone
+from app.statuses import tone
 from dashboards.recording import FLOW_LAG, FLOW_LAG_SECONDS, WORST
+from metrics.partition_status import Status
 from metrics.process_status import flow_of
 from metrics.trend import MINUTE_S, MINUTES, Point
-from metrics.verdict import Status
 from mirror.runtime.prometheus import Prometheus
 
 OURS = 'alertname=~"KafkaMirror.*"'

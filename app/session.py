@@ -10,10 +10,10 @@ import pandas as pd
 import streamlit as st
 
 from app.inspection import settings, watch
+from app.statuses import colour, shown
 from app.tables import link, table
-from app.verdicts import colour, shown
 from metrics.lag_row import LagRow
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.lag.snapshot import Snapshot
 
 ROW_HEIGHT = 28  # px; a screen shows many

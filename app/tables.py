@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 
 import pandas as pd
 
-from app.verdicts import shown
+from app.statuses import shown
 from metrics.catalogue import CATALOGUE
 from metrics.lag_row import LagRow
+from metrics.partition_status import Sample, Status
 from metrics.process_status import ProcessStatus, flow_of
-from metrics.verdict import Sample, Status
 from mirror.lag.flow_summary import at_least, worst_first
 from mirror.lag.snapshot import Snapshot, selected
 from mirror.lag.text import duration, level_in, utc

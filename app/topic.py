@@ -7,10 +7,10 @@ import streamlit as st
 from app.charts import bars
 from app.inspection import process_status
 from app.session import explained, field, fields, live, plain
+from app.statuses import coloured
 from app.tables import differing_settings, narrowed
-from app.verdicts import coloured
 from metrics.lag_row import LagRow
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.lag.flow_summary import at_least, worst_first
 from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import duration

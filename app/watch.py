@@ -8,8 +8,8 @@ import time
 from typing import Protocol
 
 from metrics.lag_row import LagRow
+from metrics.partition_status import Sample
 from metrics.trend import Trend
-from metrics.verdict import Sample
 from mirror.lag.flow_summary import summaries
 from mirror.lag.snapshot import RowTrends, Snapshot
 

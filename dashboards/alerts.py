@@ -12,7 +12,7 @@ from typing import Any
 from dashboards.monitoring import DEFAULT, Monitoring
 from dashboards.recording import BY_FLOW, BY_TOPIC, LAG, LAG_SECONDS, STATUSES, burns, metric
 from metrics.objective import FRESH_S
-from metrics.verdict import Status
+from metrics.partition_status import Status
 
 # States of a group's offset in which the group has no offset to resume from on the target
 NO_WAY = "no_map|refused|past_end|shared|unsupported"

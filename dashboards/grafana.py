@@ -15,7 +15,7 @@ from dashboards.monitoring import DEFAULT
 from dashboards.panels import COUNT, WIDTH, Board, Panel, Query, Row
 from dashboards.queries import FIRING, FLOW, JOB, TOPIC, flows, restarts_now, starts_now, takeovers_now
 from dashboards.recording import metric
-from metrics.verdict import FLOW_STATUSES, Status
+from metrics.partition_status import FLOW_STATUSES, Status
 
 SCHEMA = 39  # Grafana 10.4 and newer take it as it is
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from metrics.catalogue import BY_NAME
 from metrics.objective import OBJECTIVE
-from metrics.verdict import Status
+from metrics.partition_status import Status
 
 BY_FLOW = "job, source, target"
 BY_TOPIC = f"{BY_FLOW}, topic"

@@ -12,8 +12,8 @@ from typing import Any
 
 from metrics.catalogue import BY_NAME
 from metrics.objective import FRESH_S
+from metrics.partition_status import FLOW_STATUSES, Status
 from metrics.series import Labels
-from metrics.verdict import FLOW_STATUSES, Status
 
 UNTIL = "kafka_mirror_replicated_until_timestamp_seconds"
 LAG = "kafka_mirror_lag_records"
@@ -85,7 +85,7 @@ def as_of(
     _leave_out(families[HEADROOM], {labels[:3] for labels in old})
     _leave_out(families[CLOCK], [labels for labels, read_s in clocks_s.items() if now_s - read_s > CLOCK_KNOWN_S])
     _leave_out(families[CLOCK], [labels for labels, is_up in families[CLUSTER_UP].items() if not is_up])
-    _forget_verdicts(families, {flow for flow, at_s in judged_s.items() if now_s - at_s > horizon.known_s})
+    _forget_statuses(families, {flow for flow, at_s in judged_s.items() if now_s - at_s > horizon.known_s})
     _measure_time_lag(families, now_s)
 
 
@@ -116,7 +116,7 @@ def _measure_time_lag(families: Mapping[str, Series], now_s: float) -> None:
         fresh[labels[:2]] += waits_s <= FRESH_S and status.get(labels) != Status.UNKNOWN
 
 
-def _forget_verdicts(families: Mapping[str, Series], flows: set[Labels]) -> None:
+def _forget_statuses(families: Mapping[str, Series], flows: set[Labels]) -> None:
     if not flows:
         return
     counts: dict[Labels, int] = dict.fromkeys(flows, 0)

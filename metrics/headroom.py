@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from metrics.lag_row import LagRow, RowKey
+from metrics.partition_status import Sample
 from metrics.series import Labels
-from metrics.verdict import Sample
 
 
 class Retention(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from metrics import whole_file
-from metrics.verdict import WINDOW, Sample
+from metrics.partition_status import WINDOW, Sample
 
 Key = tuple[str, ...]
 HISTORY_FILE = "history.json"  # in the state folder

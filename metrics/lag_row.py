@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from metrics.verdict import Status
+from metrics.partition_status import Status
 
 RowKey = tuple[str, ...]
 

@@ -15,9 +15,9 @@ from typing import Any
 from metrics.as_of import CLOCK, UNTIL, MaxAge, as_of
 from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION, SLOT
 from metrics.lag_row import LagRow
+from metrics.partition_status import FLOW_STATUSES
 from metrics.reports import CheckpointReport
 from metrics.series import Labels, Value
-from metrics.verdict import FLOW_STATUSES
 from metrics.window_recorder import HISTOGRAMS, SPENT_ON, WindowRecorder
 
 _CHECKPOINT_LATENCY = "kafka_mirror_checkpoint_latency_ms"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from metrics import whole_file
-from metrics.verdict import Status
+from metrics.partition_status import Status
 
 TREND_FILE = "trend.json"  # in the state folder
 MINUTES = 60

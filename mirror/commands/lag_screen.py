@@ -13,8 +13,8 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, Static
 
 from metrics.lag_row import LagRow, RowKey
+from metrics.partition_status import Sample
 from metrics.trend import Trend
-from metrics.verdict import Sample
 from mirror.lag.flow_summary import summaries
 from mirror.lag.snapshot import Snapshot
 from mirror.lag.terminal import COLUMNS, NUMBERS, SORTS, cells, colour, filtered, flow_line

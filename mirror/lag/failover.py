@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from metrics.partition_status import Status
 from metrics.process_status import ProcessStatus
 from metrics.series import Labels
-from metrics.verdict import Status
 from mirror.checkpoints.rules import State
 from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import pluralized

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from metrics.lag_row import LagRow
-from metrics.verdict import LONG_AGO_S, Status, Verdict, written_by_s
+from metrics.partition_status import LONG_AGO_S, PartitionStatus, Status, written_by_s
 from mirror.kafka.cluster import Cluster
 from mirror.lag.cluster_offsets import log_bounds, positions, shown_positions
 from mirror.lag.first_unreplicated import FirstUnreplicated
@@ -135,10 +135,10 @@ def _logs(plan: FlowPlan, source: Cluster, poll: Poll) -> LogBounds | None:
     return None if response is None else response[0]._replace(read_s=response[1])
 
 
-def _status_in_plan(polled: Verdict, place: PlannedPartition | Absent, held_by: str) -> Verdict:
+def _status_in_plan(polled: PartitionStatus, place: PlannedPartition | Absent, held_by: str) -> PartitionStatus:
     """Return a status from polls and from the plan, which knows absent and hidden partitions."""
     if isinstance(place, Absent):
-        return Verdict(Status.ABSENT, place.reason, is_complete=True)
+        return PartitionStatus(Status.ABSENT, place.reason, is_complete=True)
     if place.is_hidden:
         return polled.of_hidden()
     return polled.of_held(held_by) if held_by else polled

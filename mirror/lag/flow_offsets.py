@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from metrics.lag_row import lag_between
-from metrics.verdict import LONG_AGO_S
+from metrics.partition_status import LONG_AGO_S
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.topic_partition import TopicPartition
 

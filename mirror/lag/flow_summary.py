@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from metrics.lag_row import LagRow
 from metrics.objective import FRESH_S
+from metrics.partition_status import Status
 from metrics.trend import Point
-from metrics.verdict import Status
 from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import duration
 

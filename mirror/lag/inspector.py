@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from metrics.as_of import MaxAge
 from metrics.history import HISTORY_FILE, History
 from metrics.lag_row import LagRow
-from metrics.verdict import KNOWN_POLLS, Sample, Status
+from metrics.partition_status import KNOWN_POLLS, Sample, Status
 from mirror.config.settings import ClusterSettings, Flow, Settings
 from mirror.flows.topics import flow_plan, matched, source_topics
 from mirror.kafka.cluster import Cluster, Topic

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from metrics.as_of import MaxAge
 from metrics.history import History
 from metrics.lag_row import RowKey
-from metrics.verdict import KNOWN_POLLS, Sample, Verdict, judge
+from metrics.partition_status import KNOWN_POLLS, PartitionStatus, Sample, judge
 from mirror.lag.flow_offsets import PartitionOffsets
 
 SILENT_WINDOWS = 4  # a report comes each window; a flow that misses this many has stopped
@@ -65,7 +65,9 @@ class Judge:
             lost = self.lost_offsets(key)
             self.history.add(key, Sample(time_s, at.position, at.log_end, lost, at.log_start or 0, position_s))
 
-    def status(self, key: RowKey, *, is_read: bool, now_s: float, last_report_s: float | None = None) -> Verdict:
+    def status(
+        self, key: RowKey, *, is_read: bool, now_s: float, last_report_s: float | None = None
+    ) -> PartitionStatus:
         """Return the status of a row.
 
         Args:

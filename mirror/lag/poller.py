@@ -16,10 +16,10 @@ from metrics.as_of import MaxAge
 from metrics.headroom import Retention, nearest
 from metrics.history import History
 from metrics.lag_row import LagRow
+from metrics.partition_status import Status
 from metrics.recorder import Recorder
 from metrics.series import Labels
 from metrics.trend import TREND_FILE, Trend
-from metrics.verdict import Status
 from mirror.errors import ClusterUnavailable
 from mirror.flows.flow import FlowState, led_flows
 from mirror.kafka.cluster import Cluster

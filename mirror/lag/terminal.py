@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from metrics.lag_row import LagRow, RowKey
+from metrics.partition_status import Sample, Status
 from metrics.trend import Point
-from metrics.verdict import Sample, Status
 from mirror.lag.flow_summary import FlowSummary, at_least, worst_first
 from mirror.lag.text import duration, level_in
 from mirror.runtime.text_columns import one_line

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from metrics.lag_row import LagRow
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.lag.snapshot import Snapshot
 from mirror.model.gaps import Gap
 from mirror.runtime.text_columns import aligned, one_line

@@ -20,7 +20,7 @@ from playwright.sync_api import sync_playwright
 from app.serve import OPTIONS
 from app.tables import narrowed, table
 from metrics.lag_row import LagRow
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.embedded.ports import free_port
 from mirror.lag.flow_summary import worst_first
 

@@ -15,10 +15,10 @@ import yaml
 from dashboards.alerts import alerts
 from dashboards.recording import recording
 from metrics.exposition import exposition
+from metrics.partition_status import KNOWN_POLLS, Status
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, Measured, SlotReport
 from metrics.series import Labels
-from metrics.verdict import KNOWN_POLLS, Status
 from mirror.checkpoints.rules import State
 from mirror.embedded import prometheus_server
 from mirror.flows.gaps import by_effect

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic
 
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.embedded.broker import Broker
 from tests.fault_proxy import proxied
 from tests.integration.acls import GUARDED, deny

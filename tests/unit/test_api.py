@@ -11,7 +11,7 @@ from starlette.requests import Request
 from app import inspection
 from app.api import ROUTES
 from app.watch import Watch
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.config.settings import Mirror, Settings
 from mirror.lag.snapshot import Snapshot
 from tests.unit.test_app import STALLED, Polls, consumer, flow

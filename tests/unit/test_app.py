@@ -29,10 +29,10 @@ from dashboards.recording import recording
 from metrics.exporter import serve
 from metrics.lag_row import LagRow
 from metrics.last_errors import LastErrors
+from metrics.partition_status import Sample, Status
 from metrics.process_status import ProcessStatus
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport
-from metrics.verdict import Sample, Status
 from mirror.config.load import load
 from mirror.config.settings import Flow, Mirror, Settings
 from mirror.lag.flow_summary import summaries, worst_first

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.lag_row import LagRow
+from metrics.partition_status import Status
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport
-from metrics.verdict import Status
 from mirror.commands.failover_check import text
 from mirror.lag.failover import Answer, Facts, ServedFacts, answer_failover, facts_of, judged, served_facts, worst
 from mirror.lag.judgement import horizon_of

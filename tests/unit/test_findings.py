@@ -8,7 +8,7 @@ import pytest
 
 from app.findings import findings, limit, spent_on
 from metrics.last_errors import LastError
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from tests.status_text import status_of
 
 FLOW = 'source="a",target="b"'

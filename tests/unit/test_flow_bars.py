@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from app.flow_bars import FlowBar, bars_html, headline, since, would_be_lost
+from metrics.partition_status import Status
 from metrics.trend import IllSince, Point, ill_since
-from metrics.verdict import Status
 from mirror.lag.failover import Answer, FailoverReadiness
 from mirror.lag.flow_summary import summaries
 from mirror.lag.snapshot import Snapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.heat_map import cells, legend_html, summary
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from tests.unit.test_app import HOSTILE, STALLED, consumer, flow
 
 ROWS = [flow("orders", 1), flow("orders", 0), STALLED, flow("payments", 0), consumer()]

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from metrics.lag_row import LagRow
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.commands import failover_check, import_, lag, plan, positions, translate
 from mirror.config.imports.connectors import Item
 from mirror.flows.stored_positions import Position

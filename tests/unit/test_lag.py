@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from metrics.lag_row import LagRow
-from metrics.verdict import Sample, Status
+from metrics.partition_status import Sample, Status
 from mirror.lag.judgement import pace
 from mirror.lag.snapshot import Snapshot, selected
 from mirror.lag.text import checker_text, csv_text, duration, json_text, wide_text

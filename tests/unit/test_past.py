@@ -6,8 +6,8 @@ import pytest
 
 from app.past import HAPPENED, Event, Span, flow_points, runs, spans
 from dashboards.recording import FLOW_LAG, FLOW_LAG_SECONDS, WORST
+from metrics.partition_status import Status
 from metrics.trend import Point
-from metrics.verdict import Status
 
 ABOUT = {"source": "a", "target": "b"}
 STALL = Event("status a->b", "STALL", "ill")

@@ -8,9 +8,9 @@ import time
 import pytest
 
 from metrics.headroom import Retention
+from metrics.partition_status import Status
 from metrics.recorder import Recorder
 from metrics.trend import TREND_FILE, Trend
-from metrics.verdict import Status
 from mirror.errors import ClusterRefuses, ClusterUnavailable
 from mirror.lag.flow_progress import FlowProgress
 from mirror.lag.judgement import horizon_of

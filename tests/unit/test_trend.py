@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from metrics.partition_status import Status
 from metrics.trend import IllSince, Point, Trend, ill_since, joined
-from metrics.verdict import Status
 
 OK, WARN, STALL = Status.OK, Status.WARN, Status.STALL
 

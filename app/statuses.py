@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metrics.verdict import Status
+from metrics.partition_status import Status
 
 SHAPES = {
     Status.IDLE: "○",
@@ -39,7 +39,7 @@ HEADLINES = {
 }
 # Streamlit's names, for its Markdown and its labels; every other status is red.
 COLOURS = {Status.IDLE: "gray", Status.OK: "green", Status.WARN: "orange", Status.UNKNOWN: "violet"}
-# The class of the style sheets (app/parts/verdicts.css), by status.
+# The class of the style sheets (app/parts/statuses.css), by status.
 TONES = {Status.IDLE: "idle", Status.OK: "ok", Status.WARN: "warn", Status.UNKNOWN: "unknown"}
 
 

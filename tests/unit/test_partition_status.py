@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.history import History
-from metrics.verdict import WINDOW, Sample, Status, judge, written_by_s
+from metrics.partition_status import WINDOW, Sample, Status, judge, written_by_s
 
 NOW = 1000.0
 EVERY_S = 5.0

@@ -66,20 +66,20 @@ class Sample(NamedTuple):
         return max(self.position, self.start)
 
 
-class Verdict(NamedTuple):
+class PartitionStatus(NamedTuple):
     """The status of a partition with its reason. Not complete if the window has fewer polls than it should."""
 
     status: Status
     reason: str
     is_complete: bool
 
-    def of_hidden(self) -> Verdict:
+    def of_hidden(self) -> PartitionStatus:
         """Return the status while the source does not show the topic to this client."""
-        return Verdict(
+        return PartitionStatus(
             Status.UNKNOWN, f"this client is not authorized to DESCRIBE the topic; {self.reason}", is_complete=True
         )
 
-    def of_held(self, by: str) -> Verdict:
+    def of_held(self, by: str) -> PartitionStatus:
         """Return this status with the cause `by` of the wait: an open transaction."""
         return self._replace(reason=f"{self.reason}; it waits for {by}")
 
@@ -115,7 +115,7 @@ def judge(
     silence_s: float,
     known_s: float = math.inf,
     window: int = WINDOW,
-) -> Verdict:
+) -> PartitionStatus:
     """Return the status of one partition.
 
     Args:
@@ -127,7 +127,7 @@ def judge(
         window: Polls that make a complete window.
     """
     if not samples:
-        return Verdict(Status.UNKNOWN, "no position or no log end is known", is_complete=False)
+        return PartitionStatus(Status.UNKNOWN, "no position or no log end is known", is_complete=False)
     samples = samples[-window:]
     found = _of_known(Seen(samples, last_report_s, now_s, silence_s, window))
     last = samples[-1]
@@ -138,7 +138,7 @@ def judge(
         seen = "lag 0" if last.lag == 0 else _behind(last.lag)
         since = "for an unknown time" if at_s == LONG_AGO_S else f"for {now_s - at_s:.0f} s"
         reason = f"the {what} has not been read {since}; last known: {seen}"
-        return Verdict(Status.UNKNOWN, reason, found.is_complete)
+        return PartitionStatus(Status.UNKNOWN, reason, found.is_complete)
     return found
 
 
@@ -252,8 +252,8 @@ RULES: tuple[tuple[Callable[[Seen], str | None], Status], ...] = (
 )
 
 
-def _of_known(seen: Seen) -> Verdict:
+def _of_known(seen: Seen) -> PartitionStatus:
     """Return the status from what is known, whatever its age."""
     reasons = ((status, rule(seen)) for rule, status in RULES)
     status, reason = next((status, reason) for status, reason in reasons if reason is not None)
-    return Verdict(status, reason, seen.is_complete)
+    return PartitionStatus(status, reason, seen.is_complete)
