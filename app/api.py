@@ -16,7 +16,7 @@ from app.failovers import answers
 from app.inspection import watch
 from app.tables import narrowed
 from metrics.partition_status import Status
-from metrics.trend import Point, ill_since
+from metrics.trend import Point, unhealthy_since
 from mirror.lag.failover import FailoverReadiness
 from mirror.lag.flow_summary import FlowSummary, summaries, worst_first
 from mirror.lag.snapshot import Snapshot
@@ -42,7 +42,7 @@ ROUTES = (Route("/api/v1/flows", flows), Route("/api/v1/rows", rows))
 
 def flow_content(flow: FlowSummary, points: Sequence[Point], found: FailoverReadiness) -> dict[str, Any]:
     """Return one flow as the API's JSON; unknown values are null."""
-    began = ill_since(points) if flow.worst is not Status.OK else None
+    began = unhealthy_since(points) if flow.worst is not Status.OK else None
     return {
         "name": flow.name,
         "source": flow.source,

@@ -28,8 +28,8 @@ def findings(status: ProcessStatus, now_s: float, errors: Iterable[LastError] = 
     explained = {(error.source, error.target, error.topic, str(error.partition)) for error in errors}
     found += [
         finding
-        for sample in status.samples(_TOLD)
-        for finding in (_TOLD[sample.name](sample.labels, sample.value, now_s),)
+        for sample in status.samples(_CHECKS)
+        for finding in (_CHECKS[sample.name](sample.labels, sample.value, now_s),)
         if finding is not None and not (sample.name == _PAUSED and _place(sample.labels) in explained)
     ]
     found += _slots(status)
@@ -64,37 +64,37 @@ def limit(shares: Mapping[str, float]) -> str:
     if not shares:
         return ""
     what, share = max(shares.items(), key=lambda each: each[1])
-    said = {
+    activity = {
         "source": "waiting for records from the source",
         "target": "waiting for acknowledgements from the target",
         "packing": "decoding and encoding batches, which takes this machine's CPU",
         "lease": "waiting for the process that served its slots before",
     }
-    return f"{said.get(what, what)}, {share:.0%} of the time since the process started"
+    return f"{activity.get(what, what)}, {share:.0%} of the time since the process started"
 
 
-_Told = Callable[[Mapping[str, str], float, float], Finding | None]
+_Check = Callable[[Mapping[str, str], float, float], Finding | None]
 
 
-def _recent(sentence: str) -> _Told:
+def _recent(sentence: str) -> _Check:
     """Report how long ago something happened; it is OK while that is fresh."""
 
-    def told(labels: Mapping[str, str], value: float, now_s: float) -> Finding:
+    def check(labels: Mapping[str, str], value: float, now_s: float) -> Finding:
         age_s = max(0.0, now_s - value)
         status = Status.OK if age_s <= FRESH_S else Status.STOP
         return Finding(status, sentence.format(flow=flow_of(labels), ago=duration(age_s)))
 
-    return told
+    return check
 
 
-def _when(is_so: Callable[[float], bool], status: Status, sentence: str) -> _Told:
+def _when(is_so: Callable[[float], bool], status: Status, sentence: str) -> _Check:
     """Report a sentence if a value fulfils a condition, else nothing."""
 
-    def told(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
+    def check(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
         words = {"partition": "", **labels, "flow": flow_of(labels), "value": value, "lasting": duration(abs(value))}
         return Finding(status, sentence.format(**words)) if is_so(value) else None
 
-    return told
+    return check
 
 
 def _is_any(value: float) -> bool:
@@ -113,11 +113,11 @@ def _cluster(labels: Mapping[str, str], value: float, _: float) -> Finding:
 
 def _skew(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
     ahead = "ahead of" if value > 0 else "behind"
-    said = f"The clock of cluster {labels['cluster']} is at least {duration(abs(value))} {ahead} this machine's."
-    return Finding(Status.WARN, said) if abs(value) > SKEW_S else None
+    sentence = f"The clock of cluster {labels['cluster']} is at least {duration(abs(value))} {ahead} this machine's."
+    return Finding(Status.WARN, sentence) if abs(value) > SKEW_S else None
 
 
-_TOLD: dict[str, _Told] = {
+_CHECKS: dict[str, _Check] = {
     "kafka_mirror_last_progress_timestamp_seconds": _recent("{flow}: the last window reported {ago} ago."),
     "kafka_mirror_cluster_up": _cluster,
     "kafka_mirror_query_active": _when(_is_none, Status.STOP, "Streaming query {query} has ended."),
@@ -172,8 +172,8 @@ def _slots(status: ProcessStatus) -> Iterator[Finding]:
             continue
         is_short = own["processes"] == 1 and own["slots_owned"] < own["slots"]
         processes = "1 process" if own["processes"] == 1 else f"{own['processes']:,} processes"
-        said = f"{flow}: this process serves {own['slots_owned']} of {own['slots']} slots; {processes} in total."
-        yield Finding(Status.STOP if is_short else Status.OK, said)
+        sentence = f"{flow}: this process serves {own['slots_owned']} of {own['slots']} slots; {processes} in total."
+        yield Finding(Status.STOP if is_short else Status.OK, sentence)
 
 
 def _spent(status: ProcessStatus) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from app.statuses import HEADLINES, SHAPES, tone
 from app.tables import link
 from metrics.partition_status import Status
-from metrics.trend import MINUTE_S, MINUTES, IllSince, Point
+from metrics.trend import MINUTE_S, MINUTES, Point, UnhealthySince
 from mirror.lag.failover import Answer, FailoverReadiness
 from mirror.lag.flow_summary import FlowSummary, at_least
 from mirror.lag.text import duration, pluralized
@@ -25,7 +25,7 @@ class FlowBar:
 
     flow: FlowSummary
     points: Sequence[Point]
-    ill_since: IllSince | None
+    unhealthy_since: UnhealthySince | None
     failover: FailoverReadiness
 
 
@@ -50,13 +50,13 @@ def headline(flows: Sequence[FlowSummary]) -> str:
 
 def since(bar: FlowBar, now_s: float) -> str:
     """Return since when a flow is unhealthy in words, "" while it is healthy."""
-    if bar.flow.worst is Status.OK or bar.ill_since is None:
+    if bar.flow.worst is Status.OK or bar.unhealthy_since is None:
         return ""
-    lasted = duration(max(0.0, now_s - bar.ill_since.time_s))
-    return f"not OK for {lasted}" if bar.ill_since.is_seen else f"not OK for at least {lasted}"
+    lasted = duration(max(0.0, now_s - bar.unhealthy_since.time_s))
+    return f"not OK for {lasted}" if bar.unhealthy_since.is_seen else f"not OK for at least {lasted}"
 
 
-def would_be_lost(flow: FlowSummary) -> str:
+def at_risk(flow: FlowSummary) -> str:
     """Return what is not on the target now, as far as known."""
     if flow.unknown == flow.partitions or (flow.unknown and not flow.lag):
         return "unknown"
@@ -76,7 +76,7 @@ def _bar(bar: FlowBar, now_s: float) -> str:
         f' <strong>{flow.worst.name}</strong> <span class="since">{since(bar, now_s)}</span></p>'
         f'<p class="name"><a href="/lag?{escape(chosen)}">{escape(flow.name)}</a>'
         f"<small>{pluralized(flow.partitions, 'partition')}, {known}</small></p>"
-        f"<dl>{_fact('At risk if the source fails now', would_be_lost(flow))}{_fact('Written', _rate(flow.in_per_s))}"
+        f"<dl>{_fact('At risk if the source fails now', at_risk(flow))}{_fact('Written', _rate(flow.in_per_s))}"
         f"{_fact('Replicated', _rate(flow.out_per_s))}{_fail_over(bar.failover)}</dl>"
         f"{_last_hour(bar.points, now_s)}{_why(flow)}</li>"
     )

@@ -14,7 +14,7 @@ from app.inspection import settings, watch
 from app.past import flow_points
 from app.session import explained, live, plain
 from metrics.partition_status import Status
-from metrics.trend import Point, ill_since, joined
+from metrics.trend import Point, joined, unhealthy_since
 from mirror.errors import MirrorError
 from mirror.lag.flow_summary import summaries, worst_first
 from mirror.lag.snapshot import Snapshot
@@ -41,7 +41,7 @@ def _draw(snapshot: Snapshot) -> None:
         return
     trend, past = watch().trend, _past()
     bars = [
-        FlowBar(flow=flow, points=points, ill_since=ill_since(points), failover=answer)
+        FlowBar(flow=flow, points=points, unhealthy_since=unhealthy_since(points), failover=answer)
         for flow, answer in zip(flows, answers(snapshot, flows), strict=True)
         for points in (joined(past.get(flow.name, []), trend.of(flow.name)),)
     ]

@@ -45,7 +45,7 @@ class Watch:
     def _run(self) -> None:
         while True:
             try:
-                self._latest = self._take_in(self._polled.poll())
+                self._latest = self._recorded(self._polled.poll())
                 self._failure = ""
             except Exception as error:
                 log.exception("a poll failed")
@@ -53,10 +53,10 @@ class Watch:
             self._first.set()
             time.sleep(self.every_s)
 
-    def _take_in(self, snapshot: Snapshot) -> Snapshot:
+    def _recorded(self, snapshot: Snapshot) -> Snapshot:
         for flow in summaries(snapshot):
-            self.trend.take_in(flow.name, flow.point(snapshot.time_s))
-        self.row_trends.take_in(snapshot.rows, snapshot.time_s)
+            self.trend.record(flow.name, flow.point(snapshot.time_s))
+        self.row_trends.record(snapshot.rows, snapshot.time_s)
         return snapshot
 
     def latest(self, *, wait_s: float = 20.0) -> Snapshot:

@@ -31,7 +31,7 @@ class LastErrors:
         self._lock = threading.Lock()
         self._found: dict[Labels, LastError] = {}
 
-    def take_in(self, labels: Labels, reason: str, now_s: float) -> None:
+    def record(self, labels: Labels, reason: str, now_s: float) -> None:
         """Record what a window reported of a partition; "" if it is not paused."""
         with self._lock:
             last = self._found.get(labels)

@@ -45,7 +45,7 @@ class Point(NamedTuple):
         return int(self.time_s // MINUTE_S)
 
 
-class IllSince(NamedTuple):
+class UnhealthySince(NamedTuple):
     """Since when a flow is not OK. `is_seen` is False if it was not OK already when first seen."""
 
     time_s: float
@@ -59,7 +59,7 @@ class Trend:
         self._lock = threading.Lock()
         self._points: dict[str, deque[Point]] = {}
 
-    def take_in(self, flow: str, point: Point) -> None:
+    def record(self, flow: str, point: Point) -> None:
         """Record the result of a poll."""
         with self._lock:
             points = self._points.setdefault(flow, deque(maxlen=MINUTES))
@@ -89,7 +89,7 @@ class Trend:
         for flow, points in found.items():
             for point in points:
                 if 0 <= now_s - point.time_s <= MINUTES * MINUTE_S:
-                    self.take_in(flow, point)
+                    self.record(flow, point)
 
 
 def joined(older: Iterable[Point], own: Iterable[Point]) -> list[Point]:
@@ -98,7 +98,7 @@ def joined(older: Iterable[Point], own: Iterable[Point]) -> list[Point]:
     return [point for _, point in sorted(by_minute.items())][-MINUTES:]
 
 
-def ill_since(points: Iterable[Point]) -> IllSince | None:
+def unhealthy_since(points: Iterable[Point]) -> UnhealthySince | None:
     """Return since when a flow is unhealthy without a break; None if it is healthy or was never seen."""
     seen = list(points)
     if not seen or seen[-1].status is Status.OK:
@@ -108,7 +108,7 @@ def ill_since(points: Iterable[Point]) -> IllSince | None:
         is_gap = after.time_s - before.time_s > UNSEEN_S
         if before.status is Status.OK or is_gap:
             first, is_seen = after, not is_gap
-    return IllSince(first.time_s, is_seen)
+    return UnhealthySince(first.time_s, is_seen)
 
 
 def _worse(one: Point, other: Point) -> Point:

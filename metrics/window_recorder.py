@@ -85,7 +85,7 @@ class WindowRecorder(Store):
     def __init__(self) -> None:
         super().__init__()
         self.last_errors = LastErrors()
-        self._told: dict[Labels, set[Labels]] = {}  # by slot: the partitions of its last report
+        self._reported: dict[Labels, set[Labels]] = {}  # by slot: the partitions of its last report
 
     def record_windows(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
         """Record replication reports."""
@@ -110,19 +110,19 @@ class WindowRecorder(Store):
 
     def _idle(self, rows: Sequence[WindowReport], now_s: float) -> None:
         """Zero the rates of partitions that the slot's previous report had and this one lacks."""
-        told: dict[Labels, set[Labels]] = {}
+        reported: dict[Labels, set[Labels]] = {}
         for row in rows:
-            told.setdefault(_slot_of(row), set()).add(_place(row))
+            reported.setdefault(_slot_of(row), set()).add(_place(row))
         with self._lock:
-            for slot, places in told.items():
-                for labels in self._told.get(slot, set()) - places:
-                    self.last_errors.take_in(labels, "", now_s)
+            for slot, places in reported.items():
+                for labels in self._reported.get(slot, set()) - places:
+                    self.last_errors.record(labels, "", now_s)
                     if labels in self._series[_RATES[0]]:  # else it has left the flow
                         for name in (*_RATES, *_PAUSES):
                             self._set(name, labels, 0.0)
                         for name in _SPREADS.values():
                             self._record_no_measurement(name, labels)
-            self._told |= told
+            self._reported |= reported
 
     def _record_no_measurement(self, name: str, labels: Labels) -> None:
         """Remove min, max and avg, which shows a gap; the last value stays."""
@@ -143,7 +143,7 @@ class WindowRecorder(Store):
             self._add("kafka_mirror_records_lost_total", labels, row.lost)
             self._add("kafka_mirror_offset_rewinds_total", labels, row.rewinds)
             by_error = bool(row.reason) and not row.is_paused_by_operator
-            self.last_errors.take_in(labels, row.reason if by_error else "", now_s)
+            self.last_errors.record(labels, row.reason if by_error else "", now_s)
             for name, value in zip(_RATES, (row.records / seconds, row.bytes / seconds), strict=True):
                 self._set(name, labels, value)
             for name, is_paused in zip(_PAUSES, (by_error, row.is_paused_by_operator), strict=True):

@@ -147,7 +147,7 @@ class Poller:
         self._history.keep_only(partitions)
         self._status_log.keep_only(partitions)
 
-    def is_answered(self, plan: FlowPlan) -> bool:
+    def has_responses(self, plan: FlowPlan) -> bool:
         """Return whether both clusters of a flow responded to its last poll."""
         return plan.name not in self._flows or not self._flows[plan.name].had_failure
 
@@ -175,7 +175,7 @@ class Poller:
         self._recorder.record_rows(name, rows, read_s=found.logs.read_s if found.logs else now_s, now_s=now_s)
         self._status_log.log_changes(rows)
         if rows:
-            self._trend.take_in(plan.name, summary(plan.name, rows).point(now_s))
+            self._trend.record(plan.name, summary(plan.name, rows).point(now_s))
         if found.logs is not None:
             for topic, left_s in nearest(rows, flow.retention.of(plan, source), self._history.of).items():
                 self._recorder.record_headroom(topic, left_s)
@@ -317,14 +317,14 @@ class Polling:
                 thread.join(max(0.0, ends_s - time.monotonic()))
         if not any(thread.is_alive() for thread in self._threads):
             for state in self.flows if once_more else ():
-                if state.plan is not None and self.poller.is_answered(state.plan):
+                if state.plan is not None and self.poller.has_responses(state.plan):
                     self._poll(state)
             self.poller.save()
             self.poller.close()
         return [
             state.flow.name
             for state, thread in zip(self.flows, self._threads, strict=True)
-            if state.plan is not None and (thread.is_alive() or not self.poller.is_answered(state.plan))
+            if state.plan is not None and (thread.is_alive() or not self.poller.has_responses(state.plan))
         ]
 
     def _keep_on(self, state: FlowState) -> None:

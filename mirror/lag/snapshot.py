@@ -41,7 +41,7 @@ class RowTrends:
         self._lock = threading.Lock()
         self._lags: dict[RowKey, deque[tuple[int, int]]] = {}
 
-    def take_in(self, rows: Iterable[LagRow], time_s: float) -> None:
+    def record(self, rows: Iterable[LagRow], time_s: float) -> None:
         """Record a poll; forget rows that it lacks."""
         minute = int(time_s // MINUTE_S)
         with self._lock:

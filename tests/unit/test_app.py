@@ -223,7 +223,7 @@ def test_the_partition_page_draws_the_window_and_names_the_rule(monkeypatch):
 
 def test_the_partition_page_tells_the_last_error_or_that_nobody_tells_it(monkeypatch):
     errors = LastErrors()
-    errors.take_in(("a", "b", "a.payments", "3"), "the target refuses source offset 5", now_s=1_700_000_000.0)
+    errors.record(("a", "b", "a.payments", "3"), "the target refuses source offset 5", now_s=1_700_000_000.0)
     stalled = Snapshot(time_s=0.0, rows=(STALLED,))
     recorder = Recorder()
     with serving(recorder, errors=errors.text) as port:

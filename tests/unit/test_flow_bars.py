@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.flow_bars import FlowBar, bars_html, headline, since, would_be_lost
+from app.flow_bars import FlowBar, at_risk, bars_html, headline, since
 from metrics.partition_status import Status
-from metrics.trend import IllSince, Point, ill_since
+from metrics.trend import Point, UnhealthySince, unhealthy_since
 from mirror.lag.failover import Answer, FailoverReadiness
 from mirror.lag.flow_summary import summaries
 from mirror.lag.snapshot import Snapshot
@@ -28,7 +28,7 @@ def summary(*rows):
 
 
 def bar(*rows, points=()) -> FlowBar:
-    return FlowBar(flow=summary(*rows), points=points, ill_since=ill_since(points), failover=GO)
+    return FlowBar(flow=summary(*rows), points=points, unhealthy_since=unhealthy_since(points), failover=GO)
 
 
 def text_of(html: str) -> str:
@@ -74,13 +74,13 @@ def test_what_is_not_known_is_never_nothing():
     ],
 )
 def test_what_would_be_lost(rows, said):
-    assert would_be_lost(summary(*rows)) == said
+    assert at_risk(summary(*rows)) == said
 
 
 def test_since_when_says_what_nobody_saw():
     own = bar(STALLED)
     assert since(own, NOW_S) == ""
-    assert since(replace(own, ill_since=IllSince(NOW_S - 30, False)), NOW_S) == "not OK for at least 30.0 s"
+    assert since(replace(own, unhealthy_since=UnhealthySince(NOW_S - 30, False)), NOW_S) == "not OK for at least 30.0 s"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,8 @@ def test_the_headline_answers(snapshot, said):
 def test_strangers_names_are_text():
     ill = replace(STALLED, topic=HOSTILE, reason=HOSTILE)
     html = bars_html(
-        [FlowBar(flow=summary(ill), points=(), ill_since=None, failover=replace(GO, vetoes=(HOSTILE + '"',)))], NOW_S
+        [FlowBar(flow=summary(ill), points=(), unhealthy_since=None, failover=replace(GO, vetoes=(HOSTILE + '"',)))],
+        NOW_S,
     )
     assert "<img" not in html
     assert "onerror=alert(1)>[" not in html
