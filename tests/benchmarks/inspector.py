@@ -71,7 +71,7 @@ def made_up(count: int) -> list[LagRow]:
             is_flow=True,
             lag_seconds=float((number % 10 == 0) * number),
             status=Status.WARN if number % 100 == 0 else Status.OK,
-            reason="copies, but falls behind" if number % 100 == 0 else "everything is replicated",
+            reason="copying, but falling behind" if number % 100 == 0 else "everything is replicated",
             records_per_s=10.0,
         )
         for number in range(count)

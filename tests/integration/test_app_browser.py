@@ -216,5 +216,5 @@ def test_behind_a_door_nobody_reads_without_the_login(app, chromium, primary, ba
                 shows(page, "of ")  # which comes by the websocket
                 assert count_of(page)
             else:
-                assert "a name and a password are needed" in page.content()
+                assert "user name and password required" in page.content()
             context.close()
