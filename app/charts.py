@@ -1,4 +1,4 @@
-"""Draw charts with one sentence as text alternative, which the marks of Streamlit's own charts lack."""
+"""Draw charts with a text alternative, which Streamlit's own charts lack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import streamlit as st
 
 
 def lines(frame: pd.DataFrame, *, x: str, x_title: str, y_title: str, description: str) -> None:
-    """Draw every column of `frame` but `x` as a line over `x`; `description` is the text alternative."""
+    """Draw every column of `frame` but `x` as a line over `x`.
+
+    `description` is the text alternative.
+    """
     long = frame.melt(id_vars=x, var_name="line", value_name="value").dropna(subset=["value"])
     kind = "temporal" if pd.api.types.is_datetime64_any_dtype(frame[x]) else "quantitative"
     chart = (
@@ -33,7 +36,10 @@ TONES = {"ill": "#c8323a", "warn": "#e09a1a", "unknown": "#8a6fc4", "idle": "#8f
 
 
 def lag_over_time(frame: pd.DataFrame, *, window_from: pd.Timestamp | None, rule: str, description: str) -> None:
-    """Draw lag (columns time, lag) over time; mark the part from `window_from` with the rule of the status."""
+    """Draw lag (columns time, lag) over time.
+
+    Mark the part from `window_from` with the rule of the status.
+    """
     drawn = (
         altair.Chart(frame)
         .mark_area(aria=False, line=True, opacity=0.25, point={"filled": True, "aria": False, "size": 18})
@@ -52,7 +58,7 @@ def lag_over_time(frame: pd.DataFrame, *, window_from: pd.Timestamp | None, rule
 
 
 def timeline(frame: pd.DataFrame, *, description: str) -> None:
-    """Draw a bar for each row (lane, what, tone, from, to), and a line for each lane and event."""
+    """Draw a bar for each row (lane, what, tone, from, to), by lane and event."""
     shown = frame.assign(line=frame["lane"] + ": " + frame["what"])
     chart = (
         altair.Chart(shown, description=description)

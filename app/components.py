@@ -1,4 +1,4 @@
-"""Mount custom components: style sheets and scripts of app/parts, served by Streamlit without a build step."""
+"""Mount custom components from the style sheets and scripts of app/parts."""
 
 from __future__ import annotations
 

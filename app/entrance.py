@@ -1,4 +1,4 @@
-"""Serve the pages under `streamlit run`, with the login of the settings that its arguments name."""
+"""Serve the pages under `streamlit run`, with the login of the settings."""
 
 from __future__ import annotations
 

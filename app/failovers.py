@@ -1,4 +1,4 @@
-"""Run the failover check of each flow, from a poll and from the status of its process."""
+"""Run the failover check of each flow, from a poll and its process' status."""
 
 from __future__ import annotations
 

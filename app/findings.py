@@ -47,7 +47,7 @@ def _place(labels: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def spent_on(status: ProcessStatus) -> dict[str, dict[str, float]]:
-    """Return the shares of each flow's time by what its slots spent it on, since the process started."""
+    """Return on what each flow's slots have spent their time, as shares."""
     flows: dict[str, dict[str, float]] = {}
     for sample in status.samples(("kafka_mirror_slot_seconds_total",)):
         spent, what = flows.setdefault(flow_of(sample.labels), {}), sample.labels["spent_on"]
@@ -60,7 +60,7 @@ def spent_on(status: ProcessStatus) -> dict[str, dict[str, float]]:
 
 
 def limit(shares: Mapping[str, float]) -> str:
-    """Return what a flow spends most of its time on as a sentence, "" if unknown."""
+    """Return what a flow spends most of its time on, "" if unknown."""
     if not shares:
         return ""
     what, share = max(shares.items(), key=lambda each: each[1])
@@ -162,7 +162,7 @@ _CHECKS: dict[str, _Check] = {
 
 
 def _slots(status: ProcessStatus) -> Iterator[Finding]:
-    """Report how many slots of each flow this process serves, and how many processes there are."""
+    """Report how many slots of each flow this process serves, and its processes."""
     names = {f"kafka_mirror_{name}": name for name in ("slots", "slots_owned", "processes")}
     flows: dict[str, dict[str, int]] = {}
     for sample in status.samples(names):

@@ -19,7 +19,10 @@ NAMED = ("topic", "cluster", "group")  # labels that identify the subject of an 
 
 
 def draw_alerts(is_wanted: Callable[[FiringAlert], bool] = lambda _: True, *, most: int = 20) -> None:
-    """Draw a line for each firing alert, critical ones first, or a warning if Prometheus does not respond."""
+    """Draw a line for each firing alert, critical ones first.
+
+    Draw a warning if Prometheus does not respond.
+    """
     with st.container():  # one container, so that the elements after it keep their place
         _draw_alerts(is_wanted, most)
 
@@ -59,14 +62,14 @@ def subject(alert: FiringAlert) -> str:
 
 
 def rows_link(alert: FiringAlert) -> str:
-    """Return the address of the rows that an alert is about, "" if it names none."""
+    """Return the address of an alert's rows, "" if it names none."""
     named = {name: alert.labels.get(name) for name in ("source", "target", "topic", "group")}
     query = urlencode({name: value for name, value in named.items() if value})
     return f"lag?{query}" if query else ""
 
 
 def concerns(alert: FiringAlert, row: LagRow) -> bool:
-    """Return whether an alert is about a row: the labels that it has match the row's."""
+    """Return whether the labels of an alert match a row."""
     target = row.group.removeprefix(f"{row.cluster}->")
     own = {"source": row.cluster, "target": target, "topic": row.remote_topic, "partition": str(row.partition)}
     return all(alert.labels.get(name, value) == value for name, value in own.items())

@@ -21,7 +21,7 @@ _LEAST = 2  # height of a minute in which nothing waited
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowBar:
-    """The content of a bar: the flow now, its last hour, since when it is unhealthy, its failover check."""
+    """The content of a bar: the flow, its last hour, its failover check."""
 
     flow: FlowSummary
     points: Sequence[Point]
@@ -100,7 +100,7 @@ def _rate(per_s: float | None) -> str:
 
 
 def _why(flow: FlowSummary) -> str:
-    """Return the reason of the worst status and a link to it, "" while all is healthy."""
+    """Return the reason of the worst status with a link, "" for a healthy flow."""
     row = flow.first
     if flow.worst is Status.OK:
         return ""
@@ -113,7 +113,10 @@ def _why(flow: FlowSummary) -> str:
 
 
 def _last_hour(points: Sequence[Point], now_s: float) -> str:
-    """Draw a column per minute: its height is the longest wait, its colour the status; no column if not polled."""
+    """Draw a column per minute: its height is the longest wait, its colour the status.
+
+    A minute without a poll has no column.
+    """
     last = int(now_s // MINUTE_S)
     tallest = max((point.waits_s or 0.0 for point in points), default=0.0)
     columns = "".join(

@@ -1,4 +1,4 @@
-"""Page: the failover check of each flow, and the cost of a failover for each consumer group."""
+"""Page: failover check of each flow, and cost of a failover by consumer group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Page: every group and partition, filtered and ordered by the address. Alerts and dashboards link to it."""
+"""Page: every group and partition, filtered and ordered by the address.
+
+Alerts and dashboards link to it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ def page() -> None:
 
 
 def _filters(snapshot: Snapshot) -> None:
-    """Draw the filters; the address contains each. Names that do not exist now can be typed."""
+    """Draw the filters.
+
+    The address contains each. Names that do not exist now can be typed.
+    """
     groups = sorted({row.group for row in snapshot.rows})
     topics = sorted({name for row in snapshot.rows for name in (row.topic, row.remote_topic) if name})
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):

@@ -1,4 +1,4 @@
-"""Show each flow's gap ledger: records ever lost, skipped, repeated, kept or refused; with a download."""
+"""Show each flow's gap ledger: records ever lost, skipped, repeated, kept or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Combine the lag inspector's pages. Started by `kafka-mirror app FILE`, with FILE as the last argument."""
+"""Combine the lag inspector's pages.
+
+Started by `kafka-mirror app FILE`, with FILE as the last argument.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Page: which flow is unhealthy, since when, how much is at risk, where to look? For a wall screen."""
+"""Page: which flow is unhealthy, since when, how much is at risk, where to look?"""
 
 from __future__ import annotations
 

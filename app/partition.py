@@ -1,4 +1,4 @@
-"""Page: one group in one partition: the reason of its status, with the polls that it is made from."""
+"""Page: the status of one partition, with its reason and its polls."""
 
 from __future__ import annotations
 

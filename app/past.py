@@ -1,4 +1,7 @@
-"""Query Prometheus for the past: flows' last hour, events. Every query covers the time between samples."""
+"""Query Prometheus for the past: flows' last hour, events.
+
+Every query covers the time between samples.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ def flow_points(prometheus: Prometheus, now_s: float) -> dict[str, list[Point]]:
 
 
 def spans(prometheus: Prometheus, *, start_s: float, end_s: float, step_s: float) -> list[Span]:
-    """Return the events of a time range: alerts, statuses that were not OK, restarts, takeovers, versions.
+    """Return the events of a time range: alerts, bad statuses, restarts, takeovers, versions.
 
     Raises:
         MirrorError: The server does not respond, or refuses.
@@ -75,7 +78,10 @@ def spans(prometheus: Prometheus, *, start_s: float, end_s: float, step_s: float
 
 
 def runs(values: Iterable[tuple[float, str]], step_s: float, said: Callable[[float], Event | None]) -> list[Span]:
-    """Return a span for each run of samples with the same event. A sample counts for the step before it."""
+    """Return a span for each run of samples with the same event.
+
+    A sample counts for the step before it.
+    """
     found: list[Span] = []
     for at, value in values:
         at_s, now = float(at), said(float(value))

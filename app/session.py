@@ -33,7 +33,10 @@ def dense() -> None:
 
 
 def live(draw: Callable[[Snapshot], None]) -> None:
-    """Draw with the newest snapshot now and at the chosen interval; only this part is drawn again."""
+    """Draw with the newest snapshot now and at the chosen interval.
+
+    Only this part is drawn again.
+    """
     every = REFRESH[st.session_state.get("refresh") or "5 s"]
 
     def drawn() -> None:
@@ -86,7 +89,7 @@ def columns(*, is_linked: bool = False) -> dict[str, Any]:
 
 
 def with_sparklines(rows: Sequence[LagRow]) -> pd.DataFrame:
-    """Return the table of rows, with the lag of their last hour if there are few enough rows."""
+    """Return the table of rows; with few rows, also the lag of their last hour."""
     if len(rows) > SPARKLINES:
         return table(rows).drop(columns="Last hour")
     trends = watch().row_trends

@@ -1,4 +1,4 @@
-"""Show a status without relying on colour: a word, a shape, a meaning, and a colour. No Streamlit."""
+"""Show a status by word, shape, meaning and colour, never by colour alone. No Streamlit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Show the switches of each flow: the last one with its steps, live while it runs, and earlier ones."""
+"""Show the switches of each flow: the last one with its steps, and earlier ones."""
 
 from __future__ import annotations
 

@@ -38,7 +38,10 @@ COLUMNS = (
 
 
 def table(rows: Sequence[LagRow], lags: Callable[[LagRow], Sequence[int]] = lambda _: ()) -> pd.DataFrame:
-    """Return rows as the lag table; unknown values are empty, never 0. `lags`: of a row's last hour."""
+    """Return rows as the lag table.
+
+    Unknown values are empty, never 0. `lags`: of a row's last hour.
+    """
     content = [
         (
             [shown(row.status)],
@@ -65,7 +68,10 @@ def table(rows: Sequence[LagRow], lags: Callable[[LagRow], Sequence[int]] = lamb
 
 
 def totals(rows: Iterable[LagRow], by: Callable[[LagRow], tuple[str, str]]) -> pd.DataFrame:
-    """Return a line per topic, or per group, worst first; `by` returns (group, topic or "") of a row."""
+    """Return a line per topic, or per group, worst first.
+
+    `by` returns (group, topic or "") of a row.
+    """
     found: dict[tuple[str, str], list[LagRow]] = {}
     for row in worst_first(rows):
         found.setdefault(by(row), []).append(row)
@@ -125,7 +131,7 @@ def narrowed(
 
 @dataclass(frozen=True, slots=True)
 class GroupFailover:
-    """The cost of a failover now for one group on the source: unread records, and those not on the target."""
+    """The cost of a failover now for one consumer group of the source."""
 
     group: str
     flow: str
@@ -137,7 +143,7 @@ class GroupFailover:
 
 
 def failovers(snapshot: Snapshot) -> list[GroupFailover]:
-    """Return a line per consumer group of a source and flow that replicates what it reads."""
+    """Return a line for each consumer group of a source and each flow of its topics."""
     flows: dict[tuple[str, str, int], list[LagRow]] = {}
     for row in snapshot.rows:
         if row.is_flow:
@@ -170,7 +176,7 @@ def failovers(snapshot: Snapshot) -> list[GroupFailover]:
 
 
 def readiness_table(status: ProcessStatus, now_s: float) -> pd.DataFrame:
-    """Return what a process' checkpoints show of each group: offset states, and the cost of a failover."""
+    """Return each group's offset states and failover cost, from a process' checkpoints."""
     about = "kafka_mirror_group_partitions"
     checkpointed, reread = "kafka_mirror_last_checkpoint_timestamp_seconds", "kafka_mirror_failover_reread_records"
     groups: dict[tuple[str, str], dict[str, Any]] = {}
@@ -194,7 +200,10 @@ def readiness_table(status: ProcessStatus, now_s: float) -> pd.DataFrame:
 
 
 def differing_settings(status: ProcessStatus, flow: str, remote_topic: str) -> int | None:
-    """Return how many settings of a remote topic differ, as its process reports; None if it does not."""
+    """Return how many settings of a remote topic differ, as its process reports.
+
+    Return None if the process does not report it.
+    """
     for sample in status.samples(("kafka_mirror_config_drift_settings",)):
         labels = sample.labels
         if (flow_of(labels), labels["topic"]) == (flow, remote_topic):

@@ -67,7 +67,10 @@ def _one(rows: list[LagRow]) -> None:
 
 
 def _differing(row: LagRow) -> int | None:
-    """Return how many settings of the remote topic differ; None while the process does not respond."""
+    """Return how many settings of the remote topic differ.
+
+    Return None while the process does not respond.
+    """
     try:
         return differing_settings(process_status(), row.group, row.remote_topic)
     except OSError:

@@ -1,4 +1,4 @@
-"""Poll once for all viewers: pages show the latest snapshot and never send requests to Kafka."""
+"""Poll once for all viewers: pages show the latest snapshot."""
 
 from __future__ import annotations
 

@@ -28,7 +28,10 @@ THE_GROUP = f"{THE_FLOW}: group {{{{ $labels.group }}}}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One alerting rule. `lasts` is how long its condition must hold, `keeps` how long it fires after that."""
+    """One alerting rule.
+
+    `lasts` is how long its condition must hold, `keeps` how long it fires after that.
+    """
 
     name: str
     expr: str
@@ -39,7 +42,7 @@ class Alert:
     keeps: str = ""
 
     def rule(self, monitoring: Monitoring) -> dict[str, Any]:
-        """Return the rule for Prometheus, with links to the runbook, a dashboard and the lag inspector."""
+        """Return the rule for Prometheus, with links to runbook, dashboard and lag inspector."""
         page = f"{monitoring.inspector}{self._page()}"
         return {
             "alert": self.name,
@@ -57,7 +60,7 @@ class Alert:
         }
 
     def _board(self) -> str:
-        """Return the path of the dashboard of the alert's subject: a topic, a group, a flow, or the engine."""
+        """Return the path of the dashboard of the alert's subject."""
         of_flow = "var-job={{ $labels.job }}&var-source={{ $labels.source }}&var-target={{ $labels.target }}"
         if "$labels.topic" in self.description:
             return f"/d/kafka-mirror-topic?{of_flow}&var-topic={{{{ $labels.topic }}}}"
@@ -87,13 +90,16 @@ def retention_within(seconds: int) -> str:
 
 
 def waits_longer(seconds: int | str) -> str:
-    """Return the condition that a topic's first unreplicated record waits longer, except if an operator has paused it."""
+    """Return the condition that an unpaused topic's first unreplicated record waits longer."""
     paused = f"max by ({BY_TOPIC}) ({metric('partition_paused_by_operator')}) > 0"
     return f"({LAG_SECONDS} > {seconds})\nunless on ({BY_TOPIC}) ({paused})"
 
 
 def counted(short: str, window: str, monitoring: Monitoring) -> str:
-    """Return the increase of a topic's counter over a window, with counts of young processes before their first scrape."""
+    """Return the increase of a topic's counter over a window.
+
+    It includes what young processes counted before their first scrape.
+    """
     name = metric(short)
     young = f"(time() - process_start_time_seconds{{{monitoring.selector}}} < {YOUNG_S})"
     grew = f"(increase({name}[{window}]) > 0)"
@@ -108,7 +114,7 @@ def stalled() -> str:
 
 
 def alerts(monitoring: Monitoring = DEFAULT) -> list[Alert]:
-    """Return the alerts: first those about missing replication, then those about unknown lag, then the others."""
+    """Return the alerts, the most urgent groups first."""
     return [
         *of_processes(monitoring),
         *of_queries(),

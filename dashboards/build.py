@@ -45,7 +45,7 @@ _Dumper.add_representer(
 
 
 def files(monitoring: Monitoring = DEFAULT) -> dict[str, str]:
-    """Return the path (from the project's root) and text of every generated file, equal on all machines."""
+    """Return the path (from the project's root) and text of every generated file."""
     return {
         f"{FOLDER}/kafka-mirror.rules.yml": HEAD + _yaml(rules(monitoring)),
         f"{FOLDER}/kafka-mirror.rules.template": _json(rules(PLACEHOLDERS)),
@@ -72,7 +72,7 @@ def build(root: Path = ROOT, monitoring: Monitoring = DEFAULT) -> list[str]:
 
 
 def stale(root: Path = ROOT) -> list[str]:
-    """Return the paths of files that are missing, out of date, or no longer written by `build`."""
+    """Return the paths of files that are missing, out of date or obsolete."""
     made = files()
     changed = [name for name, text in made.items() if not (root / name).is_file() or (root / name).read_text() != text]
     present = {str(path.relative_to(root)) for path in (root / FOLDER).rglob("*") if path.is_file()}

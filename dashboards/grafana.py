@@ -134,7 +134,7 @@ def _clean(value: Any) -> Any:
 
 
 def _laid_out(rows: tuple[Row, ...]) -> list[Any]:
-    """Return panels with their places: from left to right, a new line at full width, a heading per row."""
+    """Return panels with their places: from left to right, under a heading per row."""
     made: list[Any] = []
     y = 0
     for row in rows:
@@ -252,7 +252,10 @@ def _status_colours() -> list[dict[str, Any]]:
 
 
 def _table(panel: Panel, common: dict[str, Any]) -> core.Table:
-    """Return a table with a line for each set of labels; every value column has its unit."""
+    """Return a table with a line for each set of labels.
+
+    Every value column has its unit.
+    """
     renamed = {f"Value #{letter}": query.column for query, letter in zip(panel.queries, "ABCDEFGH", strict=False)}
     renamed |= {"Value": panel.queries[0].column}  # a lone query's column has no letter
     columns = [*LABELS, *renamed]
@@ -388,7 +391,7 @@ def _templates(board: Board) -> list[dict[str, Any]]:
 
 
 def _flow() -> dict[str, Any]:
-    """Return the hidden variable that rows are repeated over: a flow's name, with its matchers as value."""
+    """Return the hidden variable of repeated rows: a flow's name, with its matchers as value."""
     return {
         **_variable("flow", has_all=True),
         "hide": 2,

@@ -11,7 +11,10 @@ COUNT = "locale"  # the unit of counts in tables: 18,000 rather than 18 K
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One PromQL expression. `legend` is Grafana's template; `column` and `unit` are for the value in a table."""
+    """One PromQL expression.
+
+    `legend` is Grafana's template; `column` and `unit` are for the value in a table.
+    """
 
     expr: str
     legend: str = ""
@@ -41,7 +44,9 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Panels under one heading, from left to right; or repeated for each flow, each under its own heading.
+    """Panels under one heading, from left to right.
+
+    With `each_flow`, the row is repeated for each flow under its own heading.
 
     The queries of a row of `each_flow` select by `queries.ONE_FLOW`, and its title may name `$flow`.
     """
@@ -78,7 +83,7 @@ def stat(
     may_be_empty: str = "",
     words: tuple[tuple[int, str, str], ...] = (),
 ) -> Panel:
-    """Return a single number, coloured by its steps, or its word if it is a code."""
+    """Return a number coloured by its steps, or the word of a code."""
     return Panel(
         kind="stat",
         title=title,

@@ -66,7 +66,7 @@ def flows() -> str:
 
 
 def fresh_ratio() -> str:
-    """Share of expected partitions that are known to lag by at most the objective's 60 s."""
+    """Share of expected partitions that are known to be fresh."""
     return f"sum({recorded(GOOD)}) / sum({recorded(EXPECTED)})"
 
 
@@ -174,7 +174,9 @@ def worst(
     over: str = "max_over_time",
     rank: str = "topk",
 ) -> str:
-    """The series with the largest value in the time range: a fixed set, so that no line jumps to another.
+    """The series with the largest values in the time range.
+
+    They are a fixed set, so that no line jumps to another.
 
     Args:
         selector: Of one family, without a range.
@@ -243,7 +245,7 @@ def checkpoint_age(by: str = "source, target", where: str = FLOW) -> str:
 
 
 def failover_answer() -> str:
-    """Result of the failover check, the worst of all flows shown: 2 GO, 1 GO WITH LOSS, 0 NO."""
+    """Worst failover check of the flows shown: 2 GO, 1 GO WITH LOSS, 0 NO."""
     return f"min({recorded(FAILOVER)})"
 
 
@@ -253,13 +255,16 @@ def followed() -> str:
 
 
 def cannot_fail_over() -> str:
-    """Partitions without an offset to resume from on the target, by group; 0 if all have one."""
+    """Partitions without an offset to resume from on the target, by group.
+
+    The value is 0 if all partitions have one.
+    """
     no_way = f'state=~"{NO_WAY}"'
     return f"sum by ({BY_GROUP}) ({of('group_partitions', GROUP, also=no_way)}) or 0 * {followed()}"
 
 
 def not_synced(count: int = 5) -> str:
-    """Partitions of the groups whose offset is neither translated nor synced, by state: the largest counts."""
+    """Largest numbers of partitions whose group offset is neither translated nor synced, by state."""
     unhealthy = f'state!~"{HEALTHY}"'
     return worst(of("group_partitions", GROUP, also=unhealthy), count, f"{BY_GROUP}, state", joined="sum")
 
@@ -271,7 +276,7 @@ def oldest_checkpoints(count: int = 5) -> str:
 
 
 def reread() -> str:
-    """Records that a group would have re-read if it had failed over just before its last checkpoint."""
+    """Records that a failover just before its last checkpoint would have made a group re-read."""
     return f"max by ({BY_GROUP}) ({of('failover_reread_records', GROUP)})"
 
 
@@ -329,7 +334,10 @@ def copied_bytes(by: str = "source, target", where: str = FLOW) -> str:
 
 
 def catch_up_seconds() -> str:
-    """Time until lag 0 at the present rates; no value if a topic is not catching up."""
+    """Time until lag 0 at the present rates.
+
+    A topic that is not catching up has no value.
+    """
     lag = recorded(LAG, TOPIC)
     return f"{lag} / -(deriv({lag}[15m]) < 0)"
 
@@ -340,7 +348,7 @@ def latency_by_flow(short: str, where: str = FLOW) -> str:
 
 
 def heat(short: str, where: str = TOPIC) -> str:
-    """A histogram over time: its classic buckets, or the native ones that Prometheus 3 made of them."""
+    """A histogram over time: classic buckets, or Prometheus 3's native ones."""
     classic = f"sum by (le) (rate({metric(short)}_bucket{{{where}}}[{EVERY}]))"
     return f"{classic}\nor (sum(rate({metric(short)}{{{where}}}[{EVERY}])) unless on () {classic})"
 
@@ -429,7 +437,10 @@ def slots() -> str:
 
 
 def cluster_clocks() -> str:
-    """How far each cluster's clock is ahead of each process' clock; negative if it is slow."""
+    """How far each cluster's clock is ahead of each process' clock.
+
+    Negative if the cluster's clock is slow.
+    """
     return f"max by (source, target, cluster, instance) ({of('cluster_clock_skew_seconds')})"
 
 

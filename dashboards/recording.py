@@ -41,7 +41,7 @@ def metric(short: str) -> str:
 
 
 def quantile(share: float, histogram: str, by: str, where: str) -> str:
-    """Return a quantile of a histogram's classic buckets, or of the native ones that Prometheus 3 made of them.
+    """Return a quantile of a histogram's classic buckets, or of Prometheus 3's native ones.
 
     `where` is the text after the name: matchers and range.
     """

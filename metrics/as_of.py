@@ -53,7 +53,10 @@ Series = dict[Labels, Any]
 
 @dataclass(frozen=True, slots=True)
 class MaxAge:
-    """The age up to which responses of clusters, and a flow's last report, are served. Unlimited by default."""
+    """The age up to which responses of clusters, and a flow's last report, are served.
+
+    Unlimited by default.
+    """
 
     known_s: float = float("inf")
     silence_s: float = float("inf")

@@ -45,9 +45,9 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """Serves each connection in its own thread for a limited time: a slow client blocks no other.
+    """Serves each connection in its own thread for a limited time.
 
-    If there are MOST_CONNECTIONS, a new connection ends the oldest one.
+    A slow client blocks no other. If there are MOST_CONNECTIONS, a new connection ends the oldest one.
     """
 
     daemon_threads = True
@@ -79,7 +79,10 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Log nothing about clients that hang up or do not speak TLS; other errors get a 500 and a log line."""
+        """Log nothing about clients that hang up or do not speak TLS.
+
+        Other errors get a 500 and a log line.
+        """
 
 
 def _end(connection: socket.socket) -> None:
@@ -100,7 +103,9 @@ def serve(
     status: Callable[[], str] = lambda: ProcessStatus({}).text(),
     access: HttpAccess = OPEN,
 ) -> Iterator[int]:
-    """Serve until the context ends, and yield the port (0: a free one). `/ready` needs no login.
+    """Serve until the context ends, and yield the port (0: a free one).
+
+    `/ready` needs no login.
 
     If a port is taken, the next one is tried, up to `tries` ports.
 

@@ -1,4 +1,4 @@
-"""Choose the format of a scrape and write it: Prometheus' text format (0.0.4) or OpenMetrics 1.0.
+"""Write a scrape in the requested format: Prometheus' text format (0.0.4) or OpenMetrics 1.0.
 
 prometheus-client's writer took 2 s of CPU per scrape at 140,000 series, in the process that also drives Spark. The tests
 parse both formats with its parsers. Only the series of the process itself (CPU, memory, file handles) come from it.
@@ -177,7 +177,10 @@ def _alias_lines(repeated: Iterable[Alias], rendered: _Rendered) -> Iterator[str
 
 
 def _braces(names: tuple[str, ...], labels: Labels, rendered: _Rendered) -> str:
-    """Return a series' labels in braces; `rendered` caches the text for families with the same labels."""
+    """Return a series' labels in braces.
+
+    `rendered` caches the text for families with the same labels.
+    """
     found = rendered.get((names, labels))
     if found is None:
         found = rendered[names, labels] = _render(names, labels)
@@ -202,7 +205,7 @@ def _number(value: float) -> str:
 
 
 def negotiated(accept: str) -> Format:
-    """Return the format with the largest quality value in an Accept header, by default the text format.
+    """Return the format with the largest quality in an Accept header, by default text.
 
     OpenMetrics must be named to be chosen: browsers, curl and other tools that accept anything get the text format. As in RFC
     9110, the most specific range that matches a format sets its quality, and 0 excludes the format.
@@ -231,7 +234,10 @@ def _range(part: str) -> tuple[str, dict[str, str], float]:
 
 
 def _specificity(candidate: Format, media: str, parameters: dict[str, str]) -> int | None:
-    """Return how specific a matching range is for a format; None if it does not match."""
+    """Return how specific a matching range is for a format.
+
+    Return None if the range does not match.
+    """
     wanted, allowed = _WANTED[candidate]
     if candidate is _WITHOUT_ASKING and media in ("*/*", "text/*"):
         return int(media == "text/*")

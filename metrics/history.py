@@ -16,7 +16,10 @@ HISTORY_FILE = "history.json"  # in the state folder
 
 
 class History:
-    """The last polls of every partition. Kept in a file, so that a status survives a restart. Thread-safe."""
+    """The last polls of every partition.
+
+    Kept in a file, so that a status survives a restart. Thread-safe.
+    """
 
     def __init__(self, *, window: int = WINDOW) -> None:
         self._window = window

@@ -1,4 +1,4 @@
-"""Protect HTTP servers: TLS if there is a certificate, a login if there is a password."""
+"""Protect HTTP servers by TLS and a login, if they are configured."""
 
 from __future__ import annotations
 

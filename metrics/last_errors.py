@@ -1,4 +1,4 @@
-"""Keep the last error of each partition, which `/errors` serves: a text is no label of a metric."""
+"""Keep the last error of each partition for `/errors`; a metric has no room for texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ MOST = 1_000  # partitions; those that were paused longest ago are forgotten fir
 
 @dataclass(slots=True)
 class LastError:
-    """The reason of a partition's last pause, and its start and end (epoch seconds); no end while it is paused."""
+    """The reason of a partition's last pause, and its start and end (epoch seconds).
+
+    No end while it is paused.
+    """
 
     source: str
     target: str

@@ -1,4 +1,7 @@
-"""Pass the reports of Spark's progress events to the recorder. Thin: parse, record, count its own failures."""
+"""Pass the reports of Spark's progress events to the recorder.
+
+Thin: parse, record, count its own failures.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +37,18 @@ class Stream(Generic[Report]):
 
 
 class MirrorQueryListener(StreamingQueryListener):
-    """Passes on the reports of a micro-batch. Spark swallows a listener's exceptions, so they are counted."""
+    """Passes on the reports of a micro-batch.
+
+    Spark swallows a listener's exceptions, so they are counted.
+    """
 
     def __init__(
         self, recorder: Recorder, *, streams: Mapping[str, Stream[Any]], on_batch: Callable[[str], None]
     ) -> None:
-        """Pass on `streams`, by the name of their observation; call `on_batch` with each query that progressed."""
+        """Pass on `streams`, by the name of their observation.
+
+        Call `on_batch` with each query that progressed.
+        """
         self._recorder = recorder
         self._on_batch = on_batch
         self._streams = streams

@@ -1,4 +1,4 @@
-"""Define which partitions are fresh, and the share that must be: for dashboards, rules and lag inspector."""
+"""Define the freshness objective of dashboards, rules and lag inspector."""
 
 FRESH_S = 60  # a partition is fresh if its first unreplicated record has waited no longer
 OBJECTIVE = 0.999  # share of partitions that are fresh, over 30 days

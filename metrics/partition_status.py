@@ -1,4 +1,4 @@
-"""Determine whether a partition is broken or just busy, from a window of polls, with the reason in words.
+"""Determine from a window of polls, with a reason, whether a partition is broken or busy.
 
 The rules are Burrow's (core/internal/evaluator/caching.go), which need no lag threshold, with four changes:
 
@@ -43,9 +43,15 @@ FLOW_STATUSES = tuple(status for status in Status if status is not Status.IDLE)
 
 
 class Sample(NamedTuple):
-    """One poll: epoch seconds, next source offset, log-end offset, source offsets lost so far, log start.
+    """One poll of a partition.
 
-    `position_s` is when the position was read, if that was before the poll because its cluster did not respond; else 0.
+    Attributes:
+        time_s: When, epoch seconds.
+        position: Next source offset to replicate.
+        end: Log-end offset.
+        lost: Source offsets lost so far.
+        start: Log-start offset.
+        position_s: When the position was read, if that was before the poll because its cluster did not respond; else 0.
     """
 
     time_s: float
@@ -57,17 +63,23 @@ class Sample(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """Records not yet replicated. A position read before its end is beyond it only if the log was truncated."""
+        """Records not yet replicated.
+
+        A position read before its end is beyond it only if the log was truncated.
+        """
         return max(0, self.end - self.position)
 
     @property
     def first(self) -> int:
-        """Offset of the first record that waits: the position, or the log start if that is later."""
+        """Offset of the first waiting record: the larger of position and log start."""
         return max(self.position, self.start)
 
 
 class PartitionStatus(NamedTuple):
-    """The status of a partition with its reason. Not complete if the window has fewer polls than it should."""
+    """The status of a partition with its reason.
+
+    It is not complete if the window has fewer polls than it should.
+    """
 
     status: Status
     reason: str
@@ -147,7 +159,10 @@ def _behind(records: int) -> str:
 
 
 class Seen(NamedTuple):
-    """The polls and times that a status is made from. Each rule returns its reason, None if it does not apply."""
+    """The polls and times that a status is made from.
+
+    Each rule returns its reason, None if it does not apply.
+    """
 
     samples: Sequence[Sample]
     last_report_s: float
@@ -224,7 +239,7 @@ class Seen(NamedTuple):
         return f"stalled at offset {self.last.position} for at least {self.span_s:.0f} s; {_behind(self.last.lag)}"
 
     def falls_behind(self) -> str | None:
-        """The lag was never smaller than at the poll before, and is more than a few polls copy."""
+        """The lag never shrank between polls, and is more than a few polls copy."""
         is_never_smaller = all(after.lag >= before.lag for before, after in pairwise(self.samples))
         copied_per_poll = (self.last.position - self.first.position) / (len(self.samples) - 1)
         if not (is_never_smaller and self.last.lag > self.first.lag and self.last.lag > USUAL_POLLS * copied_per_poll):

@@ -1,4 +1,4 @@
-"""Report the state of a process as JSON, for the lag inspector and the commands: `/api/v1/status`."""
+"""Report the state of a process as JSON for `/api/v1/status`."""
 
 from __future__ import annotations
 

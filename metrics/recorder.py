@@ -53,7 +53,7 @@ class Recorder(WindowRecorder):
         self._checkpoints: dict[Labels, list[tuple[float, float]]] = {}  # by partition of a group: when, latency ms
 
     def snapshot(self, *, now_s: float | None = None) -> dict[str, dict[Labels, Value]]:
-        """Return every family's series by its name, as known at `now_s` (epoch seconds, by default now)."""
+        """Return every family's series by name, as known at `now_s` (by default now)."""
         with self._lock:
             read_s = {"ends_s": dict(self._ends_s), "judged_s": dict(self._judged_s), "clocks_s": dict(self._clocks_s)}
             copied = copy(self._series)
@@ -79,7 +79,7 @@ class Recorder(WindowRecorder):
             self._set("kafka_mirror_matched_topics", flow, topics)
 
     def record_expected_heartbeats(self, flow: Labels, *, heartbeats: bool, now_s: float) -> None:
-        """Record from when on this process must report and poll a flow, and write its heartbeats if `heartbeats`.
+        """Record since when reports, polls and, if `heartbeats`, heartbeats of a flow are expected.
 
         An earlier time stays.
         """
@@ -90,7 +90,7 @@ class Recorder(WindowRecorder):
     def record_served_partitions(
         self, flow: Labels, partitions: Collection[Labels], *, expected: int, slots: Collection[int]
     ) -> None:
-        """Record the partitions of a flow that this process serves, and how many all processes serve together."""
+        """Record a flow's partitions: those of this process, and the number of all."""
         with self._lock:
             self._set("kafka_mirror_expected_partitions", flow, expected)
             self._series["kafka_mirror_fresh_partitions"].setdefault(flow, 0.0)
@@ -124,7 +124,7 @@ class Recorder(WindowRecorder):
                 self._flow_checkpoints(flow, [row for row in rows if (row.source, row.target) == flow], now_s)
 
     def _flow_checkpoints(self, flow: Labels, rows: Sequence[CheckpointReport], now_s: float) -> None:
-        """Replace the series of a flow's groups; the series of a group that is gone are removed."""
+        """Replace the series of a flow's groups; remove those of former groups."""
         latency = {key: value for key, value in self._series[_CHECKPOINT_LATENCY].items() if key[:2] == flow}
         before, self._checkpoints = self._checkpoints, {k: v for k, v in self._checkpoints.items() if k[:2] != flow}
         for name in _GROUP_FAMILIES:
@@ -173,7 +173,9 @@ class Recorder(WindowRecorder):
     # --- what polls find ---------------------------------------------------------------------------------------
 
     def record_rows(self, flow: Labels, rows: Sequence[LagRow], *, read_s: float, now_s: float) -> None:
-        """Record one poll of a flow. An unknown position leaves no lag, which is not lag 0; other unknown values stay.
+        """Record one poll of a flow.
+
+        An unknown position leaves no lag, which is not lag 0; other unknown values stay.
 
         Args:
             flow: Source and target.
@@ -219,7 +221,7 @@ class Recorder(WindowRecorder):
             self._set("kafka_mirror_poll_duration_seconds", flow, took_s)
 
     def record_config_drift(self, flow: Labels, settings: Mapping[str, int]) -> None:
-        """Record how many settings of each remote topic differ from the expected ones; other topics are unknown."""
+        """Record how many settings of each remote topic differ; other topics are unknown."""
         name = "kafka_mirror_config_drift_settings"
         with self._lock:
             others = {labels: value for labels, value in self._series[name].items() if labels[:2] != flow}
@@ -293,13 +295,13 @@ class Recorder(WindowRecorder):
     # --- what a comparison finds -----------------------------------------------------------------------------
 
     def record_verified(self, labels: Labels, *, equal: int, wrong: int) -> None:
-        """Record how many more records of a partition were found equal, and how many different or missing."""
+        """Add records of a partition that were found equal, and different or missing ones."""
         with self._lock:
             self._add("kafka_mirror_verified_records_total", labels, equal)
             self._add("kafka_mirror_verify_differences_total", labels, wrong)
 
     def record_verify_round(self, flow: Labels, *, left: int, now_s: float) -> None:
-        """Record the end of a round of comparing, and how many records are left for later rounds."""
+        """Record the end of a verification round, and the records left for later rounds."""
         with self._lock:
             self._set("kafka_mirror_verify_waiting_records", flow, left)
             self._set("kafka_mirror_last_verify_timestamp_seconds", flow, now_s)
@@ -318,7 +320,7 @@ class Recorder(WindowRecorder):
     def record_share(
         self, flow: Labels, *, owned: Collection[int], slots: int, processes: int, has_conflict: bool
     ) -> None:
-        """Record this process' share of a flow; remove the series of slots that it no longer serves."""
+        """Record this process' share of a flow; remove the series of other slots."""
         with self._lock:
             _keep_slots(self._series, flow, owned)
             self._set("kafka_mirror_slots_owned", flow, len(owned))
@@ -327,7 +329,7 @@ class Recorder(WindowRecorder):
             self._set("kafka_mirror_settings_conflict", flow, 1.0 if has_conflict else 0.0)
 
     def keep_flows(self, *, served: Set[Labels], led: Set[Labels]) -> None:
-        """Remove series of flows that this process does not serve or, if only leaders report them, does not lead."""
+        """Remove series of flows that this process does not serve or, for leaders' series, lead."""
         with self._lock:
             _keep_flows(self._series, served=served, led=led)
             self._judged_s = {flow: at_s for flow, at_s in self._judged_s.items() if flow in served}
@@ -363,7 +365,7 @@ def _keep_slots(families: dict[str, dict[Labels, Any]], flow: Labels, owned: Col
 
 
 def _keep_flows(families: dict[str, dict[Labels, Any]], *, served: Set[Labels], led: Set[Labels]) -> None:
-    """Remove gauges of flows that this process does not serve or, if only leaders report them, does not lead."""
+    """Remove gauges of flows that this process does not serve or, for leaders' gauges, lead."""
     for name in _FLOW_GAUGES:
         wanted = led if BY_NAME[name].reported_by == "leader" else served
         if gone := set(map(_flow_of, families[name])) - wanted:

@@ -22,7 +22,10 @@ _SPARK_TYPES = {
 
 
 class Measured(NamedTuple):
-    """The ages or latencies of one window's records; last, min and max are None if nothing was measured."""
+    """The ages or latencies of one window's records.
+
+    Last, min and max are None if nothing was measured.
+    """
 
     last_ms: float | None
     min_ms: float | None
@@ -32,7 +35,10 @@ class Measured(NamedTuple):
 
 
 class SlotReport(NamedTuple):
-    """How a slot's window of a flow spent its time. The rest of its time with the lease, it waited for records."""
+    """How a slot's window of a flow spent its time.
+
+    The rest of its time with the lease, it waited for records.
+    """
 
     lease_wait_ms: float
     takeovers: int = 0
@@ -77,7 +83,10 @@ class WindowReport(NamedTuple):
 
 
 class CheckpointReport(NamedTuple):
-    """The result of a group's offset on one partition; without a group, the result of a flow's round."""
+    """The result of a group's offset on one partition.
+
+    Without a group, the result of a flow's round.
+    """
 
     source: str
     target: str

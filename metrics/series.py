@@ -15,7 +15,10 @@ Pairs = tuple[tuple[str, str], ...]  # names of labels and their values
 
 @dataclass(frozen=True, slots=True)
 class Exemplar:
-    """One counted value of a histogram, in seconds. Labels: which one; `at_s`: when it was reported (epoch)."""
+    """One counted value of a histogram, in seconds.
+
+    The labels identify it; `at_s` is when it was reported (epoch).
+    """
 
     value: float
     labels: Pairs
@@ -24,9 +27,9 @@ class Exemplar:
 
 @dataclass(slots=True)
 class Histogram:
-    """Counts by bucket (each value counts once), the last one above all bounds, and the sum of the values.
+    """Counts by bucket, and the sum of the values.
 
-    `began_s` is when it began to count (epoch).
+    Each value counts once; the last bucket is above all bounds. `began_s` is when it began to count (epoch).
     """
 
     counts: list[int]
@@ -40,7 +43,7 @@ class Histogram:
         self.total += total
 
     def exemplify(self, value: float, labels: Pairs, at_s: float) -> None:
-        """Keep a value as the example, unless a larger one was reported at the same time."""
+        """Keep a value as example unless a larger one was reported simultaneously."""
         last = self.exemplar
         if last is None or last.at_s < at_s or last.value < value:
             self.exemplar = Exemplar(value, labels, at_s)
@@ -68,7 +71,7 @@ class Family:
     series: Mapping[Labels, Value] = field(default_factory=dict)
 
     def buckets(self, histogram: Histogram) -> Iterator[tuple[float, int, Exemplar | None]]:
-        """Yield each bucket's upper bound, the count up to it, and the exemplar if it is in this bucket."""
+        """Yield each bucket's upper bound, the count up to it, and its exemplar, if any."""
         bounds, exemplar, below = (*self.spec.bounds, math.inf), histogram.exemplar, 0
         at = -1 if exemplar is None else bisect_left(bounds, exemplar.value)
         for bucket, (bound, count) in enumerate(zip(bounds, histogram.counts, strict=True)):

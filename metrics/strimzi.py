@@ -53,7 +53,7 @@ def _task(slot: Labels) -> Labels:
 
 
 def _status(slots: Family, queries: Family) -> Alias:
-    """Return a status per served slot, as Connect has one per task. `slots`: a gauge of slots."""
+    """Return a status per served slot, as Connect has one per task."""
     is_healthy = all(single(value) for value in queries.series.values())
     status = "running" if is_healthy else "failed"
     series = (((*_task(slot), status), 1.0) for slot in slots.series)
@@ -63,7 +63,7 @@ def _status(slots: Family, queries: Family) -> Alias:
 
 
 def _lag(lag: Family, topics: Family) -> Iterator[tuple[Labels, float]]:
-    """Return lag under the labels of MirrorMaker's consumer, which has the topic's name on the source."""
+    """Return lag under the labels of MirrorMaker's consumer."""
     source_topics = {labels[:3]: labels[3] for labels in topics.series}
     for (source, target, topic, partition), value in lag.series.items():
         on_source = source_topics.get((source, target, topic), topic)

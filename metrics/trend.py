@@ -1,4 +1,7 @@
-"""Keep the last hour of each flow, a point a minute; in a file, so that it survives a restart."""
+"""Keep the last hour of each flow, a point a minute.
+
+It is kept in a file, so that it survives a restart.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ class Point(NamedTuple):
 
 
 class UnhealthySince(NamedTuple):
-    """Since when a flow is not OK. `is_seen` is False if it was not OK already when first seen."""
+    """Since when a flow is not OK.
+
+    `is_seen` is False if it was not OK already when first seen.
+    """
 
     time_s: float
     is_seen: bool
@@ -93,13 +99,19 @@ class Trend:
 
 
 def joined(older: Iterable[Point], own: Iterable[Point]) -> list[Point]:
-    """Return the points of two sources, one a minute, oldest first. If both have a minute, `own` wins."""
+    """Return the points of two sources, one a minute, oldest first.
+
+    If both have a minute, `own` wins.
+    """
     by_minute = {point.minute: point for point in (*older, *own)}
     return [point for _, point in sorted(by_minute.items())][-MINUTES:]
 
 
 def unhealthy_since(points: Iterable[Point]) -> UnhealthySince | None:
-    """Return since when a flow is unhealthy without a break; None if it is healthy or was never seen."""
+    """Return since when a flow is unhealthy without a break.
+
+    Return None if it is healthy or was never seen.
+    """
     seen = list(points)
     if not seen or seen[-1].status is Status.OK:
         return None

@@ -36,7 +36,7 @@ class Store:
                 self._add(spec.name, (), 0.0)
 
     def began(self) -> dict[tuple[str, ...], dict[Labels, float]]:
-        """Return when counters began to count (epoch seconds), by the names and values of their labels."""
+        """Return when counters began (epoch seconds), by names and values of their labels."""
         with self._lock:
             return {names: dict(began) for names, began in self._began.items()}
 
@@ -216,7 +216,7 @@ def spent(window: SlotReport, seconds: float) -> dict[str, float]:
 
 
 def clock_skews(rows: Sequence[WindowReport]) -> dict[Labels, float]:
-    """Return how far the timestamps of each slot's youngest records are ahead of this machine's clock."""
+    """Return how far each slot's youngest timestamps are ahead of this machine's clock."""
     ages_ms: dict[Labels, list[float]] = {}
     for row in rows:
         if row.age.min_ms is not None:

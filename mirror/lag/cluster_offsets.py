@@ -1,4 +1,4 @@
-"""Read offsets from clusters: positions of flows, offsets of consumer groups, log starts and log ends.
+"""Read positions of flows, offsets of consumer groups, log starts and log ends.
 
 The poller, the inspector and the commands read them only through this module, so that they mean the same everywhere.
 mirror.flows.stored_positions reads positions with their metadata.
@@ -36,7 +36,9 @@ def shown_positions(plan: FlowPlan, source: Cluster) -> dict[TopicPartition, int
 
 
 def log_bounds(plan: FlowPlan, source: Cluster) -> LogBounds:
-    """Return the logs' bounds; of flows that read committed records, also stable offsets and open transactions.
+    """Return the logs' bounds.
+
+    If the flow reads committed records, also return stable offsets and open transactions.
 
     Log ends are high watermarks in any case: records that wait for an open transaction are not on the target.
     """

@@ -71,7 +71,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverReadiness:
-    """The result for one flow, with what forbids a failover, what it costs, and what is unknown."""
+    """The result for one flow, with vetoes, costs and unknowns."""
 
     flow: str
     answer: Answer

@@ -123,7 +123,7 @@ class FirstUnreplicated:
 
 
 def first_timestamp(records: bytes, position: int) -> float | None:
-    """Return the timestamp (epoch ms) of the first record at or after `position`, None if there is none."""
+    """Return the timestamp (epoch ms) of the first record from `position` on, if any."""
     for batch in record_batches.batches(records):
         if batch.last_offset >= position:
             return _timestamp(batch, position)

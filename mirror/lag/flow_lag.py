@@ -1,4 +1,4 @@
-"""Measure one flow, poll by poll, and make its rows, for the poller and the inspector."""
+"""Measure one flow, poll by poll, and make its rows."""
 
 from __future__ import annotations
 
@@ -100,7 +100,9 @@ class FlowLag:
             self._reader.close()
 
     def _replicated_until_s(self, plan: FlowPlan, found: FlowOffsets) -> Mapping[TopicPartition, float]:
-        """Return the time up to which each partition is replicated, epoch seconds. Keep its poll before.
+        """Return the time up to which each partition is replicated, epoch seconds.
+
+        Keep its poll before.
 
         If records wait, that is when the first of them was written. While that is unknown, the earlier time stays; if it was
         never known, the partition is left out.

@@ -1,4 +1,4 @@
-"""Keep facts from window reports for the status: a flow's last report, and lost source offsets."""
+"""Keep the last report of each flow and the lost source offsets of partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summarize the rows of a flow: is it healthy, what is at risk, where to look. Pure."""
+"""Summarize the rows of a flow: health, records at risk, worst row. Pure."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def summary(name: str, rows: Sequence[LagRow]) -> FlowSummary:
 
 
 def worst_first(rows: Iterable[LagRow]) -> list[LagRow]:
-    """Order by status, flows before groups, then time lag, then lag: the most urgent row first."""
+    """Order by status, flows before groups, then by time lag, then by lag."""
     return sorted(rows, key=_worst_key)
 
 

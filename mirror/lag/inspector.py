@@ -39,7 +39,10 @@ CLUSTER_S = 3.0
 
 
 class Inspector:
-    """Polls the clusters; reads only. Any thread may call `poll`; polls run one at a time."""
+    """Polls the clusters.
+
+    Reads only. Any thread may call `poll`; polls run one at a time.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._mirror = settings.mirror
@@ -107,7 +110,7 @@ class Inspector:
 
 
 def _admin_options(flows: tuple[Flow, ...], cluster: ClusterSettings) -> Mapping[str, str]:
-    """Return the control-plane client's settings for a cluster, from the first flow that has the cluster."""
+    """Return the control-plane client's settings for a cluster, from its first flow."""
     return next(
         flow.source_admin if flow.source.alias == cluster.alias else flow.target_admin
         for flow in flows
@@ -200,7 +203,10 @@ class InspectedFlow:
 
 @dataclass(eq=False, repr=False)
 class InspectedGroups:
-    """A cluster's groups. While the cluster does not respond, their last rows get a new status."""
+    """A cluster's groups.
+
+    While the cluster does not respond, their last rows get a new status.
+    """
 
     cluster: Cluster
     judge: Judge
@@ -247,7 +253,7 @@ class InspectedGroups:
 
 
 def _memberless(row: LagRow) -> LagRow:
-    """Return the row of a group without members: IDLE instead of STALL, because no member reads."""
+    """Return the row of a group without members: IDLE instead of STALL."""
     if row.status is not Status.STALL:
         return row
     return replace(row, status=Status.IDLE, reason=f"{row.reason}; the group has no member")

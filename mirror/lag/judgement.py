@@ -43,7 +43,7 @@ def pace(samples: Sequence[Sample]) -> Pace:
 
 @dataclass(frozen=True, kw_only=True)
 class Judge:
-    """Keeps the last polls of each row, by its key, and determines its status from them."""
+    """Keeps the last polls of each row by its key; determines its status from them."""
 
     history: History
     horizon: MaxAge

@@ -1,4 +1,4 @@
-"""Poll flows for their metrics: make the rows of each flow, and record, log and keep them.
+"""Poll flows for their metrics: make, record, log and keep the rows of each flow.
 
 Independent of the stream's reports: a mirror that hangs reports nothing, but its lag must be visible.
 """

@@ -1,4 +1,4 @@
-"""Send the requests of one poll: the driver never waits for a dead cluster, the inspector briefly."""
+"""Send the requests of one poll. The driver never waits for a dead cluster, the inspector briefly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ Read = Callable[[FlowPlan, Cluster], T]  # a function of mirror.lag.cluster_offs
 
 
 class Poll(Protocol):
-    """Sends requests to the clusters of a flow separately: a dead cluster does not block the other one."""
+    """Sends requests to the clusters of a flow separately.
+
+    A dead cluster does not block the other one.
+    """
 
     def request(
         self, read: Read[T], plan: FlowPlan, cluster: Cluster, *, is_optional: bool = False

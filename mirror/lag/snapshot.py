@@ -1,4 +1,4 @@
-"""Hold a snapshot of rows, and the last hour of each row, for the lag inspector and `kafka-mirror lag`."""
+"""Hold a snapshot of rows, and the last hour of each row."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def colour(status: Status) -> str:
 
 
 def blocks(values: Sequence[float | None], *, width: int = 10) -> str:
-    """Return the last `width` values as a line of blocks, the largest full, " " for unknown."""
+    """Return the last `width` values as blocks, the largest full, " " for unknown."""
     shown = list(values)[-width:]
     most = max((value for value in shown if value is not None), default=0.0)
 

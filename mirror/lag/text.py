@@ -33,7 +33,7 @@ def checker_text(rows: Sequence[LagRow]) -> str:
 
 
 def wide_text(rows: Sequence[LagRow], width: int | None = None) -> str:
-    """Return the checker's columns and more, as wide as needed, or folded to lines of `width` characters."""
+    """Return the checker's columns and more, folded to lines of `width` characters if given."""
     table = [WIDE, *((*_checker(row), *_ours(row)) for row in rows)]
     return aligned(table, right=_NUMBERS, width=width) + "\n"
 
@@ -106,7 +106,10 @@ def _plain_fields(row: LagRow) -> dict[str, Any]:
 
 
 def csv_safe(value: Any) -> Any:
-    """Return a text that no spreadsheet reads as a formula; group ids are chosen by strangers."""
+    """Return a text that no spreadsheet reads as a formula.
+
+    Group ids are chosen by strangers.
+    """
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 
@@ -121,7 +124,7 @@ def cells(gap: Gap) -> tuple[str, ...]:
 
 
 def gap_table(gaps: Sequence[Gap], width: int | None = None) -> str:
-    """Return a line for each gap, or several lines if it is wider than `width` characters."""
+    """Return a table of gaps, folded to lines of `width` characters if given."""
     return aligned([COLUMNS, *map(cells, gaps)], right=range(3, 7), width=width) + "\n"
 
 
