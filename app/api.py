@@ -1,4 +1,4 @@
-"""Answer programs with what the pages show: /api/v1/flows and /api/v1/rows, as JSON. Behind the same login."""
+"""Serve what the pages show as JSON: /api/v1/flows and /api/v1/rows, with the pages' login."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from starlette.routing import Route
 from app.failovers import answers
 from app.inspection import watch
 from app.tables import narrowed
-from metrics.trend import Point, ill_since
-from metrics.verdict import Status
+from metrics.partition_status import Status
+from metrics.trend import Point, unhealthy_since
 from mirror.lag.failover import FailoverReadiness
 from mirror.lag.flow_summary import FlowSummary, summaries, worst_first
 from mirror.lag.snapshot import Snapshot
@@ -26,13 +26,13 @@ FILTERS = ("source", "target", "group", "topic", "partition", "status", "search"
 
 
 async def flows(request: Request) -> Response:
-    """Answer with every flow: verdict, since when, what would be lost, rates, may one fail over, its last hour."""
+    """Return every flow: status, since when, records at risk, rates, failover check, last hour."""
     refusal = _refusal(request.query_params, ())
     return refusal if refusal is not None else await run_in_threadpool(_flows)
 
 
 async def rows(request: Request) -> Response:
-    """Answer with the rows that the page Lag would show for the same parameters, the worst first."""
+    """Return the rows that the page Partitions shows for the same parameters, worst first."""
     refusal = _refusal(request.query_params, (*FILTERS, "only_lagging"))
     return refusal if refusal is not None else await run_in_threadpool(_rows, request.query_params)
 
@@ -41,8 +41,8 @@ ROUTES = (Route("/api/v1/flows", flows), Route("/api/v1/rows", rows))
 
 
 def flow_content(flow: FlowSummary, points: Sequence[Point], found: FailoverReadiness) -> dict[str, Any]:
-    """Return one flow as the API says it; what is not known is null."""
-    began = ill_since(points) if flow.worst is not Status.OK else None
+    """Return one flow as the API's JSON; unknown values are null."""
+    began = unhealthy_since(points) if flow.worst is not Status.OK else None
     return {
         "name": flow.name,
         "source": flow.source,
@@ -89,13 +89,13 @@ def _about(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _refusal(given: Mapping[str, str], known: Sequence[str]) -> Response | None:
-    """Return an answer that names what is asked for and not known; None where all is."""
+    """Return an error response for unknown parameters or statuses; None if there are none."""
     strange = sorted(set(given) - set(known))
     if strange:
         said = f"unknown parameter {', '.join(strange)}; known: {', '.join(known) or 'none'}"
         return JSONResponse({"error": said}, status_code=400)
     status = given.get("status", "")
     if status and status not in Status.__members__:
-        said = f"status={json.dumps(status)} is no verdict; those are {', '.join(Status.__members__)}"
+        said = f"status={json.dumps(status)} is invalid. Valid: {', '.join(Status.__members__)}"
         return JSONResponse({"error": said}, status_code=400)
     return None

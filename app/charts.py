@@ -1,4 +1,4 @@
-"""Draw charts that a screen reader reads as one sentence: the marks of Streamlit's own have no name."""
+"""Draw charts with a text alternative, which Streamlit's own charts lack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import streamlit as st
 
 
 def lines(frame: pd.DataFrame, *, x: str, x_title: str, y_title: str, description: str) -> None:
-    """Draw every column of `frame` but `x` as a line over `x`; `description` is the chart's text alternative."""
+    """Draw every column of `frame` but `x` as a line over `x`.
+
+    `description` is the text alternative.
+    """
     long = frame.melt(id_vars=x, var_name="line", value_name="value").dropna(subset=["value"])
     kind = "temporal" if pd.api.types.is_datetime64_any_dtype(frame[x]) else "quantitative"
     chart = (
@@ -27,19 +30,22 @@ def lines(frame: pd.DataFrame, *, x: str, x_title: str, y_title: str, descriptio
     st.altair_chart(chart)
 
 
-FEW = 12  # bars that would be as broad as a hand
-# By lightness as much as by hue, on light and on dark.
+FEW = 12  # up to this many bars have a fixed width
+# Distinguishable by lightness as well as by hue, on light and dark backgrounds.
 TONES = {"ill": "#c8323a", "warn": "#e09a1a", "unknown": "#8a6fc4", "idle": "#8f959e", "ok": "#2f9e79"}
 
 
 def lag_over_time(frame: pd.DataFrame, *, window_from: pd.Timestamp | None, rule: str, description: str) -> None:
-    """Draw lag (columns time, lag) over time, the part from `window_from` marked with the rule that judged it."""
+    """Draw lag (columns time, lag) over time.
+
+    Mark the part from `window_from` with the rule of the status.
+    """
     drawn = (
         altair.Chart(frame)
         .mark_area(aria=False, line=True, opacity=0.25, point={"filled": True, "aria": False, "size": 18})
         .encode(
             x=altair.X("time", type="temporal", title=None),
-            y=altair.Y("lag", type="quantitative", title="records behind", scale=altair.Scale(zero=True)),
+            y=altair.Y("lag", type="quantitative", title="lag (records)", scale=altair.Scale(zero=True)),
         )
     )
     layers = [drawn]
@@ -52,7 +58,7 @@ def lag_over_time(frame: pd.DataFrame, *, window_from: pd.Timestamp | None, rule
 
 
 def timeline(frame: pd.DataFrame, *, description: str) -> None:
-    """Draw a bar for each row (lane, what, tone, from, to), a line for each lane and what."""
+    """Draw a bar for each row (lane, what, tone, from, to), by lane and event."""
     shown = frame.assign(line=frame["lane"] + ": " + frame["what"])
     chart = (
         altair.Chart(shown, description=description)
@@ -73,7 +79,7 @@ def timeline(frame: pd.DataFrame, *, description: str) -> None:
 
 
 def bars(values: Mapping[int, float], *, x_title: str, y_title: str, description: str) -> None:
-    """Draw a bar for each key; `description` is the chart's text alternative."""
+    """Draw a bar for each key; `description` is the text alternative."""
     frame = pd.DataFrame({"key": list(values), "value": list(values.values())})
     chart = (
         altair.Chart(frame, description=description)

@@ -1,4 +1,4 @@
-"""Mount our own parts of a page: style sheets and scripts of app/parts, served by Streamlit itself, built by nobody."""
+"""Mount custom components from the style sheets and scripts of app/parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _component(name: str, html: str) -> Any:
     return st.components.v2.component(
         f"kafka_mirror_{name}",
         html=html,
-        css=_read("verdicts.css", f"{name}.css"),
+        css=_read("statuses.css", f"{name}.css"),
         js=_read("theme.js", f"{name}.js"),
     )
 
@@ -32,10 +32,10 @@ _heat_map = _component(
 
 
 def flow_bars(html: str) -> None:
-    """Show the bars of all flows, as app.flow_bars writes them."""
+    """Show the bars of all flows, from app.flow_bars."""
     _flow_bars(key="flow_bars", data=html)
 
 
 def heat_map(blocks: list[dict[str, Any]], *, legend: str, summary: str) -> None:
-    """Show the map of topic-partitions, as app.heat_map lays it out."""
+    """Show the map of partitions, from app.heat_map."""
     _heat_map(key="heat_map", data={"blocks": blocks, "legend": legend, "summary": summary})

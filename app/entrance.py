@@ -1,4 +1,4 @@
-"""Show the pages that `streamlit run` starts, with the login of the mirror's settings, which its arguments name."""
+"""Serve the pages under `streamlit run`, with the login of the settings."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from app.api import ROUTES
 from app.inspection import settings
 from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
 
-_OPEN = "/_stcore/health"  # for the process that starts us; it shows nothing
+_OPEN = "/_stcore/health"  # for the health check of the process that starts the app; it shows nothing
 
 
 class Login:
-    """Asks for the name and the password, of pages and of their websocket."""
+    """Requires the login for pages and their websocket."""
 
     def __init__(self, app: ASGIApp, access: HttpAccess) -> None:
         self._app = app
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or let in."""
+        """Pass on an authorized request, refuse others."""
         if scope["type"] not in ("http", "websocket") or scope["path"] == _OPEN or self._lets_in(scope):
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":

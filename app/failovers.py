@@ -1,4 +1,4 @@
-"""Answer for each flow whether consumers may fail over now, from a poll and from the status of its process."""
+"""Run the failover check of each flow, from a poll and its process' status."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mirror.lag.snapshot import Snapshot
 
 
 def answers(snapshot: Snapshot, flows: list[FlowSummary]) -> list[FailoverReadiness]:
-    """Return the answers for flows, in their order."""
+    """Return the results of the failover check, in the order of the flows."""
     try:
         status = process_status()
     except OSError:

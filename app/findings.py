@@ -1,4 +1,4 @@
-"""Describe the status of a process in sentences, healthy or not. No Streamlit, no clock."""
+"""Describe the status of a process in sentences. No Streamlit, no clock."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import NamedTuple
 
 from metrics.last_errors import LastError
 from metrics.objective import FRESH_S
+from metrics.partition_status import Status
 from metrics.process_status import ProcessStatus, flow_of
-from metrics.verdict import Status
 from mirror.lag.text import duration
 
 _PAUSED = "kafka_mirror_partition_paused"
-SKEW_S = 2.0  # clocks that differ less make no number wrong that a person reads
+SKEW_S = 2.0  # smaller differences are irrelevant for readers
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at: how it is, and the sentence that says so."""
+    """The result of one check: its status and a sentence."""
 
     status: Status
     sentence: str
 
 
 def findings(status: ProcessStatus, now_s: float, errors: Iterable[LastError] = ()) -> list[Finding]:
-    """Return what there is to say, the worst first; `errors` say why topic-partitions are paused."""
+    """Return the results of all checks, worst first; `errors` are the reasons of paused partitions."""
     found = [_paused(error) for error in errors if error.until_s is None]
     explained = {(error.source, error.target, error.topic, str(error.partition)) for error in errors}
     found += [
         finding
-        for sample in status.samples(_TOLD)
-        for finding in (_TOLD[sample.name](sample.labels, sample.value, now_s),)
+        for sample in status.samples(_CHECKS)
+        for finding in (_CHECKS[sample.name](sample.labels, sample.value, now_s),)
         if finding is not None and not (sample.name == _PAUSED and _place(sample.labels) in explained)
     ]
     found += _slots(status)
@@ -47,7 +47,7 @@ def _place(labels: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def spent_on(status: ProcessStatus) -> dict[str, dict[str, float]]:
-    """Return, by flow, the shares of its time by what its slots spent it on, since the appliance started."""
+    """Return on what each flow's slots have spent their time, as shares."""
     flows: dict[str, dict[str, float]] = {}
     for sample in status.samples(("kafka_mirror_slot_seconds_total",)):
         spent, what = flows.setdefault(flow_of(sample.labels), {}), sample.labels["spent_on"]
@@ -60,41 +60,41 @@ def spent_on(status: ProcessStatus) -> dict[str, dict[str, float]]:
 
 
 def limit(shares: Mapping[str, float]) -> str:
-    """Return what limits a flow as a sentence, "" where it is not known."""
+    """Return what a flow spends most of its time on, "" if unknown."""
     if not shares:
         return ""
     what, share = max(shares.items(), key=lambda each: each[1])
-    said = {
-        "source": "it waits for records of the source",
-        "target": "it waits for acknowledgements of the target",
-        "packing": "it packs and unpacks batches, which is this machine's CPU",
-        "lease": "it waits for the process that served its slots before",
+    activity = {
+        "source": "waiting for records from the source",
+        "target": "waiting for acknowledgements from the target",
+        "packing": "decoding and encoding batches, which takes this machine's CPU",
+        "lease": "waiting for the process that served its slots before",
     }
-    return f"{share:.0%} of its time {said.get(what, what)}, since the appliance started"
+    return f"{activity.get(what, what)}, {share:.0%} of the time since the process started"
 
 
-_Told = Callable[[Mapping[str, str], float, float], Finding | None]
+_Check = Callable[[Mapping[str, str], float, float], Finding | None]
 
 
-def _recent(sentence: str) -> _Told:
-    """Say how long ago something was, which is well while that is fresh."""
+def _recent(sentence: str) -> _Check:
+    """Report how long ago something happened; it is OK while that is fresh."""
 
-    def told(labels: Mapping[str, str], value: float, now_s: float) -> Finding:
+    def check(labels: Mapping[str, str], value: float, now_s: float) -> Finding:
         age_s = max(0.0, now_s - value)
         status = Status.OK if age_s <= FRESH_S else Status.STOP
         return Finding(status, sentence.format(flow=flow_of(labels), ago=duration(age_s)))
 
-    return told
+    return check
 
 
-def _when(is_so: Callable[[float], bool], status: Status, sentence: str) -> _Told:
-    """Say a sentence where a value is so, nothing where it is not."""
+def _when(is_so: Callable[[float], bool], status: Status, sentence: str) -> _Check:
+    """Report a sentence if a value fulfils a condition, else nothing."""
 
-    def told(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
+    def check(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
         words = {"partition": "", **labels, "flow": flow_of(labels), "value": value, "lasting": duration(abs(value))}
         return Finding(status, sentence.format(**words)) if is_so(value) else None
 
-    return told
+    return check
 
 
 def _is_any(value: float) -> bool:
@@ -106,32 +106,34 @@ def _is_none(value: float) -> bool:
 
 
 def _cluster(labels: Mapping[str, str], value: float, _: float) -> Finding:
-    answers = "answers" if value else "does not answer"
+    responds = "responds" if value else "does not respond"
     status = Status.OK if value else Status.UNKNOWN
-    return Finding(status, f"{flow_of(labels)}: cluster {labels['cluster']} {answers}.")
+    return Finding(status, f"{flow_of(labels)}: cluster {labels['cluster']} {responds}.")
 
 
 def _skew(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
     ahead = "ahead of" if value > 0 else "behind"
-    said = f"The clock of cluster {labels['cluster']} is at least {duration(abs(value))} {ahead} this machine's."
-    return Finding(Status.WARN, said) if abs(value) > SKEW_S else None
+    sentence = f"The clock of cluster {labels['cluster']} is at least {duration(abs(value))} {ahead} this machine's."
+    return Finding(Status.WARN, sentence) if abs(value) > SKEW_S else None
 
 
-_TOLD: dict[str, _Told] = {
-    "kafka_mirror_last_progress_timestamp_seconds": _recent("{flow}: its last window reported {ago} ago."),
+_CHECKS: dict[str, _Check] = {
+    "kafka_mirror_last_progress_timestamp_seconds": _recent("{flow}: the last window reported {ago} ago."),
     "kafka_mirror_cluster_up": _cluster,
     "kafka_mirror_query_active": _when(_is_none, Status.STOP, "Streaming query {query} has ended."),
     "kafka_mirror_query_restarts_total": _when(
         _is_any,
         Status.WARN,
-        "Streaming queries ended with an error and were started again {value:,.0f} times; the log has the reasons.",
+        "Streaming queries failed and were restarted {value:,.0f} times; the log shows the reasons.",
     ),
     "kafka_mirror_settings_conflict": _when(
         _is_any,
         Status.WARN,
-        "{flow}: another process serves it with other settings. During a rolling restart that is as it should be.",
+        "{flow}: another process serves it with different settings. During a rolling restart, this is normal.",
     ),
-    _PAUSED: _when(_is_any, Status.STALL, "{flow}: {topic}-{partition} is paused by an error; the log has the reason."),
+    _PAUSED: _when(
+        _is_any, Status.STALL, "{flow}: {topic}-{partition} is paused by an error; the log shows the reason."
+    ),
     "kafka_mirror_records_lost_total": _when(
         _is_any,
         Status.LOST,
@@ -141,24 +143,26 @@ _TOLD: dict[str, _Told] = {
         _is_any, Status.LOST, "{flow}: verify found {value:,.0f} records of {topic} that differ on the target."
     ),
     "kafka_mirror_matched_topics": _when(
-        _is_none, Status.WARN, "{flow}: no topic matches its settings, it mirrors nothing."
+        _is_none, Status.WARN, "{flow}: no topic matches its settings; it replicates nothing."
     ),
     "kafka_mirror_cluster_clock_skew_seconds": _skew,
-    "kafka_mirror_last_heartbeat_timestamp_seconds": _recent("{flow}: the target took a heartbeat {ago} ago."),
+    "kafka_mirror_last_heartbeat_timestamp_seconds": _recent("{flow}: the target acknowledged a heartbeat {ago} ago."),
     "kafka_mirror_throttled_seconds_total": _when(
-        _is_any, Status.WARN, "{flow}: quotas of cluster {cluster} held it up for {lasting} since the start."
+        _is_any,
+        Status.WARN,
+        "{flow}: quotas of cluster {cluster} throttled it for {lasting} since the process started.",
     ),
     "kafka_mirror_listener_errors_total": _when(
         _is_any, Status.WARN, "{value:,.0f} reports of Spark could not be read."
     ),
     "kafka_mirror_dropped_series": _when(
-        _is_any, Status.WARN, "{value:,.0f} series are folded or left out by mirror.metrics.max.series."
+        _is_any, Status.WARN, "mirror.metrics.max.series folded or removed {value:,.0f} series."
     ),
 }
 
 
 def _slots(status: ProcessStatus) -> Iterator[Finding]:
-    """Say how many slots of each flow this process serves, and how many processes there are."""
+    """Report how many slots of each flow this process serves, and its processes."""
     names = {f"kafka_mirror_{name}": name for name in ("slots", "slots_owned", "processes")}
     flows: dict[str, dict[str, int]] = {}
     for sample in status.samples(names):
@@ -168,8 +172,8 @@ def _slots(status: ProcessStatus) -> Iterator[Finding]:
             continue
         is_short = own["processes"] == 1 and own["slots_owned"] < own["slots"]
         processes = "1 process" if own["processes"] == 1 else f"{own['processes']:,} processes"
-        said = f"{flow}: this process serves {own['slots_owned']} of its {own['slots']} slots; {processes} in all."
-        yield Finding(Status.STOP if is_short else Status.OK, said)
+        sentence = f"{flow}: this process serves {own['slots_owned']} of {own['slots']} slots; {processes} in total."
+        yield Finding(Status.STOP if is_short else Status.OK, sentence)
 
 
 def _spent(status: ProcessStatus) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Show the alerts that fire: what each is about, since when, and where to go from it."""
+"""Show the firing alerts: subject, start, and links."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from metrics.process_status import flow_of
 from mirror.errors import MirrorError
 from mirror.runtime.prometheus import FiringAlert, Prometheus
 
-NAMED = ("topic", "cluster", "group")  # labels that say what an alert is about, beside its flow
+NAMED = ("topic", "cluster", "group")  # labels that identify the subject of an alert, in addition to its flow
 
 
 def draw_alerts(is_wanted: Callable[[FiringAlert], bool] = lambda _: True, *, most: int = 20) -> None:
-    """Draw a line for each of at most so many alerts that fire, critical ones first, or that Prometheus does not answer."""
-    with st.container():  # however many they are, what follows keeps its place
+    """Draw a line for each firing alert, critical ones first.
+
+    Draw a warning if Prometheus does not respond.
+    """
+    with st.container():  # one container, so that the elements after it keep their place
         _draw_alerts(is_wanted, most)
 
 
@@ -39,12 +42,12 @@ def _draw_alerts(is_wanted: Callable[[FiringAlert], bool], most: int) -> None:
         draw = st.error if alert.is_critical else st.warning
         draw(line(alert, managers), icon=":material/notifications_active:")
     if firing[most:]:
-        st.caption(f"{len(firing) - most} more alerts fire: the page [Incidents](incidents?back=1+h) has them.")
+        st.caption(f"{len(firing) - most} more alerts are firing; see the page [Incidents](incidents?back=1+h).")
 
 
 def line(alert: FiringAlert, managers: list[str]) -> str:
-    """Return what a page says of an alert, in Markdown."""
-    links = [("rows", rows_link(alert)), ("runbook", alert.runbook), ("board", alert.board)]
+    """Return the Markdown line of an alert."""
+    links = [("rows", rows_link(alert)), ("runbook", alert.runbook), ("dashboard", alert.board)]
     links += [("silence", silence_link(manager, alert)) for manager in managers[:1]]
     pointed = " · ".join(f"[{name}]({url})" for name, url in links if url)
     return (
@@ -53,27 +56,27 @@ def line(alert: FiringAlert, managers: list[str]) -> str:
 
 
 def subject(alert: FiringAlert) -> str:
-    """Return what an alert is about: its flow, and what else it names."""
+    """Return the subject of an alert: its flow, and other labels that identify it."""
     flow = flow_of(alert.labels) if alert.labels.get("source") and alert.labels.get("target") else ""
     return " ".join(part for part in (flow, *(alert.labels.get(label) for label in NAMED)) if part)
 
 
 def rows_link(alert: FiringAlert) -> str:
-    """Return the address of the rows that an alert is about, "" where it names none."""
+    """Return the address of an alert's rows, "" if it names none."""
     named = {name: alert.labels.get(name) for name in ("source", "target", "topic", "group")}
     query = urlencode({name: value for name, value in named.items() if value})
     return f"lag?{query}" if query else ""
 
 
 def concerns(alert: FiringAlert, row: LagRow) -> bool:
-    """Tell whether an alert is about a row: what it names of the row is the row's."""
+    """Return whether the labels of an alert match a row."""
     target = row.group.removeprefix(f"{row.cluster}->")
     own = {"source": row.cluster, "target": target, "topic": row.remote_topic, "partition": str(row.partition)}
     return all(alert.labels.get(name, value) == value for name, value in own.items())
 
 
 def silence_link(manager: str, alert: FiringAlert) -> str:
-    """Return the address at which an Alertmanager offers to silence an alert."""
+    """Return the address of Alertmanager's form for a silence of an alert."""
     matchers = ",".join(
         f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in sorted(alert.labels.items())
     )

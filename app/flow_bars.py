@@ -1,4 +1,4 @@
-"""Write the bar of each flow as HTML: its verdict, since when, what would be lost, rates, the last hour. Pure."""
+"""Write the bar of each flow as HTML: status, records at risk, rates, last hour. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from html import escape
 from urllib.parse import urlencode
 
+from app.statuses import HEADLINES, SHAPES, tone
 from app.tables import link
-from app.verdicts import MEANING, SHAPES, tone
-from metrics.trend import MINUTE_S, MINUTES, IllSince, Point
-from metrics.verdict import Status
+from metrics.partition_status import Status
+from metrics.trend import MINUTE_S, MINUTES, Point, UnhealthySince
 from mirror.lag.failover import Answer, FailoverReadiness
 from mirror.lag.flow_summary import FlowSummary, at_least
-from mirror.lag.text import duration
+from mirror.lag.text import duration, pluralized
 
 _HEIGHT = 28  # of the last hour, in the units of its drawing; a minute is one unit wide
 _LEAST = 2  # height of a minute in which nothing waited
@@ -21,49 +21,49 @@ _LEAST = 2  # height of a minute in which nothing waited
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowBar:
-    """What a bar shows: the flow now, its last hour, since when it is ill, and whether one may fail over."""
+    """The content of a bar: the flow, its last hour, its failover check."""
 
     flow: FlowSummary
     points: Sequence[Point]
-    ill_since: IllSince | None
+    unhealthy_since: UnhealthySince | None
     failover: FailoverReadiness
 
 
 def bars_html(bars: Sequence[FlowBar], now_s: float) -> str:
     """Return all bars, in their order."""
-    return f'<ol class="flows" aria-label="Flows, the worst first">{"".join(_bar(bar, now_s) for bar in bars)}</ol>'
+    return f'<ol class="flows" aria-label="Flows, worst first">{"".join(_bar(bar, now_s) for bar in bars)}</ol>'
 
 
 def headline(flows: Sequence[FlowSummary]) -> str:
-    """Return the answer of the first screen in one sentence."""
-    ill = [flow for flow in flows if flow.worst is not Status.OK]
+    """Return the state of all flows in one sentence."""
+    unhealthy = [flow for flow in flows if flow.worst is not Status.OK]
     if not flows:
-        return "No flow has topic-partitions yet"
-    if not ill:
-        return f"{flows[0].name} is well" if len(flows) == 1 else f"All {len(flows)} flows are well"
-    first = ill[0]
-    what = "is not known" if first.worst is Status.UNKNOWN else f"is ill: {MEANING[first.worst]}"
-    others = len(ill) - 1
-    more = f"; {others} more {'is' if others == 1 else 'are'} not well" if others else ""
-    return f"{first.name} {what}{more}"
+        return "No flow has partitions yet"
+    if not unhealthy:
+        few = {1: f"{flows[0].name} is healthy", 2: "Both flows are healthy"}
+        return few.get(len(flows), f"All {len(flows)} flows are healthy")
+    first, *others = unhealthy
+    what = HEADLINES[first.worst].format(flow=first.name)
+    have = "flow has" if len(others) == 1 else "flows have"
+    return f"{what}; {len(others)} other {have} a problem" if others else what
 
 
 def since(bar: FlowBar, now_s: float) -> str:
-    """Return since when a flow is ill in words, "" while it is well."""
-    if bar.flow.worst is Status.OK or bar.ill_since is None:
+    """Return since when a flow is unhealthy in words, "" while it is healthy."""
+    if bar.flow.worst is Status.OK or bar.unhealthy_since is None:
         return ""
-    lasted = duration(max(0.0, now_s - bar.ill_since.time_s))
-    return f"not OK for {lasted}" if bar.ill_since.is_seen else f"not OK for at least {lasted}"
+    lasted = duration(max(0.0, now_s - bar.unhealthy_since.time_s))
+    return f"not OK for {lasted}" if bar.unhealthy_since.is_seen else f"not OK for at least {lasted}"
 
 
-def would_be_lost(flow: FlowSummary) -> str:
-    """Return what is not on the target now, as far as anybody knows."""
-    if flow.unknown == flow.partitions:
+def at_risk(flow: FlowSummary) -> str:
+    """Return what is not on the target now, as far as known."""
+    if flow.unknown == flow.partitions or (flow.unknown and not flow.lag):
         return "unknown"
-    if not flow.lag and not flow.unknown:
+    if not flow.lag:
         return "nothing"
     waits = f", {flow.waits}" if flow.lag and flow.lag_seconds is not None else ""
-    return f"{at_least(flow.lag, flow.unknown)} records{waits}"
+    return f"{at_least(flow.lag, flow.unknown)} record{'' if flow.lag == 1 else 's'}{waits}"
 
 
 def _bar(bar: FlowBar, now_s: float) -> str:
@@ -72,11 +72,11 @@ def _bar(bar: FlowBar, now_s: float) -> str:
     known = f"{flow.fresh:.1%} known to be fresh" if flow.fresh < 1 else "all fresh"
     return (
         f'<li class="flow {tone(flow.worst)}">'
-        f'<p class="verdict"><span class="mark" aria-hidden="true">{SHAPES[flow.worst]}</span>'
+        f'<p class="status"><span class="mark" aria-hidden="true">{SHAPES[flow.worst]}</span>'
         f' <strong>{flow.worst.name}</strong> <span class="since">{since(bar, now_s)}</span></p>'
         f'<p class="name"><a href="/lag?{escape(chosen)}">{escape(flow.name)}</a>'
-        f"<small>{flow.partitions:,} topic-partitions, {known}</small></p>"
-        f"<dl>{_fact('Would be lost now', would_be_lost(flow))}{_fact('Written', _rate(flow.in_per_s))}"
+        f"<small>{pluralized(flow.partitions, 'partition')}, {known}</small></p>"
+        f"<dl>{_fact('At risk if the source fails now', at_risk(flow))}{_fact('Written', _rate(flow.in_per_s))}"
         f"{_fact('Replicated', _rate(flow.out_per_s))}{_fail_over(bar.failover)}</dl>"
         f"{_last_hour(bar.points, now_s)}{_why(flow)}</li>"
     )
@@ -90,7 +90,7 @@ def _fail_over(found: FailoverReadiness) -> str:
     kind = {Answer.GO: "ok", Answer.GO_WITH_LOSS: "warn", Answer.NO: "ill"}[found.answer]
     reasons = "; ".join((*found.vetoes, *found.costs, *found.unknowns))
     link = f'<a href="/groups" class="answer {kind}" title="{escape(reasons)}">{found.answer.words}</a>'
-    return f"<div><dt>May I fail over?</dt><dd>{link}</dd></div>"
+    return f"<div><dt>Failover check</dt><dd>{link}</dd></div>"
 
 
 def _rate(per_s: float | None) -> str:
@@ -100,12 +100,12 @@ def _rate(per_s: float | None) -> str:
 
 
 def _why(flow: FlowSummary) -> str:
-    """Return the reason of what is worst, and the way to it; nothing while all is well."""
+    """Return the reason of the worst status with a link, "" for a healthy flow."""
     row = flow.first
     if flow.worst is Status.OK:
         return ""
-    ill = sum(count for status, count in flow.statuses.items() if status is not Status.OK)
-    more = f" {ill:,} of {flow.partitions:,} topic-partitions are not OK." if ill > 1 else ""
+    unhealthy = sum(count for status, count in flow.statuses.items() if status is not Status.OK)
+    more = f" {unhealthy:,} of {flow.partitions:,} partitions are not OK." if unhealthy > 1 else ""
     return (
         f'<p class="why"><strong>{escape(row.topic)}-{row.partition}</strong> {escape(row.reason)}.{more}'
         f' <a href="{escape(link("partition", row))}">Why?</a></p>'
@@ -113,7 +113,10 @@ def _why(flow: FlowSummary) -> str:
 
 
 def _last_hour(points: Sequence[Point], now_s: float) -> str:
-    """Draw a column a minute: as high as the longest wait, coloured by the verdict; no column where nobody looked."""
+    """Draw a column per minute: its height is the longest wait, its colour the status.
+
+    A minute without a poll has no column.
+    """
     last = int(now_s // MINUTE_S)
     tallest = max((point.waits_s or 0.0 for point in points), default=0.0)
     columns = "".join(
@@ -123,7 +126,7 @@ def _last_hour(points: Sequence[Point], now_s: float) -> str:
         if 0 <= last - point.minute < MINUTES
         for height in (_height(point, tallest),)
     )
-    said = f"longest wait of the last hour {duration(tallest)}" if points else "the last hour is not known"
+    said = f"longest wait in the last hour: {duration(tallest)}" if points else "the last hour is unknown"
     return (
         f'<figure><svg viewBox="0 0 {MINUTES} {_HEIGHT}" preserveAspectRatio="none" role="img" aria-label="{said}">'
         f"{columns}</svg><figcaption>{said}</figcaption></figure>"
@@ -132,5 +135,5 @@ def _last_hour(points: Sequence[Point], now_s: float) -> str:
 
 def _height(point: Point, tallest: float) -> float:
     if point.waits_s is None:
-        return float(_HEIGHT)  # nothing is known: the whole column says so in its colour
+        return float(_HEIGHT)  # unknown: the whole column has the colour of its status
     return _LEAST + (_HEIGHT - _LEAST) * point.waits_s / max(tallest, 1.0) if tallest else float(_LEAST)

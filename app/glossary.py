@@ -5,19 +5,19 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app.verdicts import MEANING, shown
+from app.statuses import MEANING, shown
 from metrics.catalogue import CATALOGUE
 
 
 def page() -> None:
     """Draw the page."""
-    st.title("What the numbers mean")
-    st.subheader("Verdicts", anchor=False)
+    st.title("Glossary")
+    st.subheader("Statuses", anchor=False)
     for status, meaning in MEANING.items():
         st.write(f"{shown(status)}: {meaning}.")
     st.subheader("Metrics", anchor=False)
     frame = pd.DataFrame(
         [(spec.name, spec.unit, spec.help, spec.mm2 or "-", spec.example) for spec in CATALOGUE],
-        columns=["Name", "Unit", "Meaning", "MirrorMaker 2", "A query"],
+        columns=["Name", "Unit", "Meaning", "MirrorMaker 2", "Example query"],
     )
-    st.dataframe(frame, hide_index=True, alt="Every metric family with its meaning and a query")
+    st.dataframe(frame, hide_index=True, alt="Every metric family with its meaning and an example query")

@@ -1,4 +1,4 @@
-"""Page: consumer groups of the sources, and what a fail-over now would mean for each."""
+"""Page: failover check of each flow, and cost of a failover by consumer group."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mirror.lag.text import duration
 
 def page() -> None:
     """Draw the page."""
-    st.title("If we fail over now", anchor=False)
+    st.title("Failover", anchor=False)
     live(_draw)
 
 
@@ -39,18 +39,18 @@ def _draw(snapshot: Snapshot) -> None:
 
 
 def _groups(snapshot: Snapshot) -> None:
-    """Draw what a fail-over would mean for each consumer group."""
+    """Draw the cost of a failover now for each consumer group."""
     found = failovers(snapshot)
     silent = [alias for alias, is_up in snapshot.clusters if not is_up]
     if not found and silent:
-        st.warning(f"Consumer groups of {plain(', '.join(silent))} are not known: no answer.")
+        st.warning(f"Consumer groups of {plain(', '.join(silent))} are unknown: no response.")
         return
     if not found:
-        st.info("No consumer group of a source reads a topic that a flow copies.")
+        st.info("No consumer group of a source reads a topic that a flow replicates.")
         return
     st.write(
-        "For each consumer group that reads a mirrored topic on its source: records that it has not read yet, and how many "
-        "of those are not on the target either. These would be lost to it, or delayed until the source is back."
+        "Consumer groups that read a replicated topic on its source: records that a group has not read yet, and how many of "
+        "them are not on the target yet. After a failover, the group misses these until the source is back."
     )
     frame = pd.DataFrame(
         [
@@ -64,28 +64,26 @@ def _groups(snapshot: Snapshot) -> None:
             )
             for each in found
         ],
-        columns=["Group", "Flow", "Topics", "Not read yet", "Missing on the target", "Longest wait of those"],
+        columns=["Group", "Flow", "Topics", "Unread", "Not yet on target", "Oldest"],
     )
-    st.dataframe(frame, hide_index=True, alt="Consumer groups and what a fail-over now would mean for each")
+    st.dataframe(frame, hide_index=True, alt="Consumer groups and the cost of a failover now for each")
     _readiness()
     st.caption(
-        "In a terminal: kafka-mirror translate FILE 'A->B' --group NAME. Which groups may fail over now, over time: the board "
-        "Fail-over."
+        "In a terminal: kafka-mirror translate FILE 'A->B' --group NAME. Over time: the failover dashboard in Grafana."
     )
 
 
 def _readiness() -> None:
-    """Draw what the appliance's checkpoints say of each group, which only it knows."""
-    st.subheader("Where they would go on", anchor=False)
+    """Draw the checkpoints of each group, which only the process knows."""
+    st.subheader("Where each group would resume", anchor=False)
     address = settings().mirror.metrics_address
     try:
         frame = readiness_table(process_status(), time.time())
     except OSError as error:
-        st.info(f"The appliance does not answer at {plain(address)} ({plain(str(error))}); it would say so here.")
+        st.info(f"Unknown: the process at {plain(address)} does not respond ({plain(str(error))}).")
         return
     st.write(
-        "Offsets of each group by what became of them (translated and synced are well; the others are explained in "
-        "docs/offsets.md), how old its last checkpoint is, and the records that it would have read again, had it failed over "
-        "just before that."
+        "Offsets of each group by state (translated and synced are healthy; docs/offsets.md explains the others), the age of "
+        "its last checkpoint, and the records that it would have re-read if it had failed over just before that checkpoint."
     )
     st.dataframe(frame, hide_index=True, alt="Checkpoints of each consumer group")

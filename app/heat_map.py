@@ -1,4 +1,4 @@
-"""Lay out the map of topic-partitions: which cells, in which order, and the words beside it. No Streamlit, no clock."""
+"""Lay out the map of partitions: cells, their order, and the legend. No Streamlit, no clock."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from html import escape
 from operator import attrgetter
 from typing import Any
 
-from app.verdicts import MEANING, SHAPES, shown, tone
+from app.statuses import MEANING, SHAPES, shown, tone
 from metrics.lag_row import LagRow
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.lag.text import duration
 
 _PARTITION = attrgetter("partition")
 
 
 def cells(rows: Iterable[LagRow]) -> list[dict[str, Any]]:
-    """Return a block per topic of a flow, the worst verdict first, each with its partitions in order.
+    """Return a block per topic of a flow, worst status first, with its partitions in order.
 
-    Topics of the same verdict are in the order of their names: while nothing changes, each keeps its place.
-    A cell is [partition, shape, tone, what hovering tells]: a cell that is level needs no words of its own, and has none.
+    Topics with the same status are ordered by name: while nothing changes, each keeps its place.
+    A cell is [partition, shape, tone, tooltip]. A cell that is caught up has no tooltip.
     """
     blocks: dict[tuple[str, str, str], list[LagRow]] = {}
     for row in sorted((row for row in rows if row.is_flow), key=_place):
@@ -41,29 +41,29 @@ def _place(row: LagRow) -> tuple[int, str, str, str]:
 
 
 def legend_html(rows: Sequence[LagRow]) -> str:
-    """Return how many topic-partitions have which verdict, the worst first, each a link to them."""
+    """Return how many partitions have which status, worst first, each a link to them."""
     said = (
         f'<li class="{tone(status)}"><a href="/lag?status={status.name}" title="{escape(MEANING[status])}">'
         f'<span class="mark" aria-hidden="true">{SHAPES[status]}</span> {count:,} {status.name}</a></li>'
         for status, count in _counts(rows)
     )
-    return f'<ul class="legend" aria-label="Topic-partitions by verdict">{"".join(said)}</ul>'
+    return f'<ul class="legend" aria-label="Partitions by status">{"".join(said)}</ul>'
 
 
 def summary(rows: Sequence[LagRow]) -> str:
     """Return the map's text alternative."""
     said = ", ".join(f"{count:,} {status.name}" for status, count in _counts(rows))
-    return f"Map of topic-partitions by verdict: {said or 'none'}. Arrow keys move, Enter opens one."
+    return f"Map of partitions by status: {said or 'none'}. Arrow keys move, Enter opens a partition."
 
 
 def _counts(rows: Iterable[LagRow]) -> list[tuple[Status, int]]:
-    """Return how many topic-partitions of flows have which verdict, the worst first."""
+    """Return how many partitions of flows have which status, worst first."""
     return sorted(Counter(row.status for row in rows if row.is_flow).items(), reverse=True)
 
 
 def _cell(row: LagRow) -> list[Any]:
     if row.status is Status.OK and row.lag == 0:
         return [row.partition, SHAPES[row.status], tone(row.status), ""]
-    waits = "" if row.lag_seconds is None else f", first waits {duration(row.lag_seconds)}"
+    waits = "" if row.lag_seconds is None else f", time lag {duration(row.lag_seconds)}"
     lag = "lag unknown" if row.lag is None else f"lag {row.lag:,}"
     return [row.partition, SHAPES[row.status], tone(row.status), f"{shown(row.status)}, {lag}{waits}: {row.reason}"]

@@ -1,4 +1,4 @@
-"""Page: what happened when - alerts, verdicts, restarts, take-overs; from a Prometheus, where one is configured."""
+"""Page: alerts, statuses, restarts and takeovers over time, from a configured Prometheus."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ def page() -> None:
     st.title("Incidents", anchor=False)
     url = settings().mirror.app_prometheus_url
     if not url:
-        st.info("No Prometheus is configured: set mirror.app.prometheus.url in the mirror's file to see the past here.")
+        st.info(
+            "Prometheus is not configured. Set mirror.app.prometheus.url in the settings file to see incidents here."
+        )
         return
-    chosen = st.segmented_control("How far back", list(RANGES), default="1 d", key="back", bind="query-params") or "1 d"
+    chosen = st.segmented_control("Time range", list(RANGES), default="1 d", key="back", bind="query-params") or "1 d"
     step_s = max(15.0, RANGES[chosen] / POINTS)
     try:
         happened = _spans(url, RANGES[chosen], step_s)
@@ -45,23 +47,21 @@ def page() -> None:
         x="time",
         x_title="time",
         y_title="seconds",
-        description="How long the longest waiting record of each flow waited",
+        description="Longest wait of a record over time, for each flow",
     )
 
 
 def _happened(happened: list[Span]) -> None:
     told = [span for span in happened if span.said.lane != "version"]
     if not told:
-        st.success("No alert fired in this time, and every verdict was OK.", icon=":material/check_circle:")
-    timeline(frame_of(happened), description="What happened when; the table below has the same")
+        st.success("No alert fired in this time range, and every status was OK.", icon=":material/check_circle:")
+    timeline(frame_of(happened), description="Timeline of events; the table below has the same content")
     if told:
-        st.dataframe(
-            incident_table(told), hide_index=True, row_height=ROW_HEIGHT, alt="What happened, the newest first"
-        )
+        st.dataframe(incident_table(told), hide_index=True, row_height=ROW_HEIGHT, alt="Events, newest first")
 
 
 def frame_of(happened: Iterable[Span]) -> pd.DataFrame:
-    """Return spans for drawing, in their order."""
+    """Return spans for the timeline, in their order."""
     content = [
         (span.said.lane, span.said.what, span.said.tone, _time(span.from_s), _time(span.to_s)) for span in happened
     ]
@@ -69,15 +69,15 @@ def frame_of(happened: Iterable[Span]) -> pd.DataFrame:
 
 
 def incident_table(happened: Iterable[Span]) -> pd.DataFrame:
-    """Return what happened, the newest first."""
+    """Return events, newest first."""
     content = [
         (span.said.lane, span.said.what, _when(span.from_s), _when(span.to_s), duration(span.to_s - span.from_s))
         for span in sorted(happened, key=lambda span: -span.to_s)
     ]
-    return pd.DataFrame(content, columns=["Kind", "What", "From", "To", "Lasted"])
+    return pd.DataFrame(content, columns=["Kind", "Event", "From", "To", "Duration"])
 
 
-@st.cache_data(ttl=10, show_spinner="Asking Prometheus ...")
+@st.cache_data(ttl=10, show_spinner="Querying Prometheus ...")
 def _spans(url: str, back_s: float, step_s: float) -> list[Span]:
     now_s = time.time()
     return spans(Prometheus(url), start_s=now_s - back_s, end_s=now_s, step_s=step_s)

@@ -1,4 +1,4 @@
-"""Hold what the pages and the API share: the settings, the one poller, what the appliance serves. No Streamlit."""
+"""Hold what the pages and the API share: settings, poller, responses of the process. No Streamlit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mirror.config.settings import Settings
 from mirror.lag.inspector import Inspector
 
 TIMEOUT_S = 5.0
-SERVED_S = 2.0  # for all viewers one request to the appliance each so many seconds
+SERVED_S = 2.0  # all viewers together send one request to the process per this time
 _LOCK = threading.RLock()
 
 
@@ -28,7 +28,7 @@ def settings() -> Settings:
 
 
 def watch() -> Watch:
-    """Return the one poller; it begins with the first who asks."""
+    """Return the one poller; the first call starts it."""
     with _LOCK:
         return _watch()
 
@@ -37,24 +37,24 @@ def process_status() -> ProcessStatus:
     """Return what the process that replicates reports of itself.
 
     Raises:
-        OSError: it does not respond, or is of an older version.
+        OSError: It does not respond, or is an older version.
     """
     return _status(int(time.monotonic() // SERVED_S))
 
 
 def last_errors() -> list[LastError]:
-    """Return why the appliance paused topic-partitions last.
+    """Return the reasons of the process' last pauses of partitions.
 
     Raises:
-        OSError: it does not answer.
-        ValueError: it answers something else: it is of an older version.
+        OSError: It does not respond.
+        ValueError: Its response is not a list of errors: it is an older version.
     """
     return parsed(_errors(int(time.monotonic() // SERVED_S)))
 
 
 def unread(path: str, error: Exception) -> str:
-    """Return what to say where the appliance told nothing."""
-    return f"the appliance does not tell it on {settings().mirror.metrics_address}{path} ({error})"
+    """Return a sentence on a failed request to the process."""
+    return f"{settings().mirror.metrics_address}{path} cannot be read ({error})"
 
 
 @lru_cache(maxsize=1)
@@ -81,5 +81,5 @@ def _settings() -> Settings:
 def _watch() -> Watch:
     found = _settings()
     trend = Trend()
-    trend.load(found.mirror.state_dir / TREND_FILE, now_s=time.time())  # of the appliance, where it runs here
+    trend.load(found.mirror.state_dir / TREND_FILE, now_s=time.time())  # of the process, if it runs on this machine
     return Watch(Inspector(found), every_s=found.mirror.poll_interval_s, trend=trend)

@@ -1,4 +1,7 @@
-"""Page: every group and topic-partition, filtered and ordered as the address says. Where alerts and boards land."""
+"""Page: every group and partition, filtered and ordered by the address.
+
+Alerts and dashboards link to it.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from app.inspection import watch
 from app.session import ROW_HEIGHT, columns, live, with_sparklines
 from app.tables import link, narrowed, totals
 from metrics.lag_row import LagRow
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.lag.flow_summary import worst_first
 from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import checker_text, csv_text, json_text
 
 TEXTS = ("source", "target", "group", "topic", "partition", "search")
 LINES: dict[str, Callable[[LagRow], tuple[str, str]] | None] = {
-    "topic-partitions": None,
+    "partitions": None,
     "topics": lambda row: (row.group, row.topic),
     "groups": lambda row: (row.group, ""),
 }
@@ -26,13 +29,16 @@ LINES: dict[str, Callable[[LagRow], tuple[str, str]] | None] = {
 
 def page() -> None:
     """Draw the page."""
-    st.title("Lag", anchor=False)
+    st.title("Partitions", anchor=False)
     _filters(watch().latest())
     live(_draw)
 
 
 def _filters(snapshot: Snapshot) -> None:
-    """Draw what chooses rows; each stands in the address. Names that are not there now can be typed."""
+    """Draw the filters.
+
+    The address contains each. Names that do not exist now can be typed.
+    """
     groups = sorted({row.group for row in snapshot.rows})
     topics = sorted({name for row in snapshot.rows for name in (row.topic, row.remote_topic) if name})
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
@@ -43,8 +49,8 @@ def _filters(snapshot: Snapshot) -> None:
         st.text_input("Partition", key="partition", bind="query-params", width=80)
         st.text_input("Search", key="search", bind="query-params", placeholder="part of any name", width=180)
         st.selectbox("Status", ["", *(each.name for each in Status)], key="status", bind="query-params", width=130)
-        st.selectbox("A line for each of the", list(LINES), key="lines", bind="query-params", width=170)
-        st.toggle("Only what is behind", key="only_lagging", bind="query-params")
+        st.selectbox("Group rows by", list(LINES), key="lines", bind="query-params", width=170)
+        st.toggle("Only lagging", key="only_lagging", bind="query-params")
 
 
 def _draw(snapshot: Snapshot) -> None:
@@ -58,7 +64,7 @@ def _draw(snapshot: Snapshot) -> None:
         )
     )
     st.caption(f"{len(rows):,} of {len(snapshot.rows):,} rows")
-    by = LINES[state.get("lines") or "topic-partitions"]
+    by = LINES[state.get("lines") or "partitions"]
     if by is None:
         _rows(rows)
     else:
@@ -68,7 +74,7 @@ def _draw(snapshot: Snapshot) -> None:
             column_config=columns(),
             placeholder="unknown",
             row_height=ROW_HEIGHT,
-            alt="Totals of the chosen rows, worst first",
+            alt="Totals of the selected rows, worst first",
         )
     _exports(snapshot, rows)
 
@@ -84,12 +90,12 @@ def _rows(rows: Sequence[LagRow]) -> None:
         placeholder="unknown",
         row_height=ROW_HEIGHT,
         height="content" if len(rows) <= 20 else 620,
-        alt="Offsets, log ends and lag of groups by topic-partition, worst first",
+        alt="Offsets, log ends and lag of groups by partition, worst first",
     )
     for number in chosen.selection.rows[:1]:
         if number < len(rows):
             st.link_button(
-                "Why? The chosen topic-partition in detail", link("partition", rows[number]), icon=":material/search:"
+                "Why? Details of the selected partition", link("partition", rows[number]), icon=":material/search:"
             )
 
 
@@ -98,9 +104,9 @@ def _exports(snapshot: Snapshot, rows: Sequence[LagRow]) -> None:
     texts: tuple[tuple[str, str, str, Callable[[], str]], ...] = (
         ("CSV", "csv", "text/csv", lambda: csv_text(rows)),
         ("JSON", "json", "application/json", lambda: json_text(snapshot, rows)),
-        ("Checker's text", "txt", "text/plain", lambda: checker_text(rows)),
+        ("Text", "txt", "text/plain", lambda: checker_text(rows)),
     )
     with st.container(horizontal=True):
         for label, suffix, mime, text in texts:
-            # A callable: ten thousand rows are made into a text when somebody asks for it, not at each refresh.
+            # A callable: the text of ten thousand rows is made on a click, not at each refresh.
             st.download_button(label, text, f"lag-{stamp}.{suffix}", mime, on_click="ignore", key=f"export_{suffix}")

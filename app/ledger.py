@@ -1,4 +1,4 @@
-"""Show each flow's ledger of gaps: what was ever lost, skipped, repeated, kept or refused; with a file to take away."""
+"""Show each flow's gap ledger: records ever lost, skipped, repeated, kept or refused."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from mirror.flows.gaps import GapLedger
 from mirror.lag.text import COLUMNS, cells, gap_csv, pluralized
 from mirror.model.gaps import Gap
 
-KEPT_S = 15.0  # how long what was read is shown to all viewers
+KEPT_S = 15.0  # how long a result is shown to all viewers
 MOST = 1_000  # lines of the table; the file has all
 
 
 def draw_ledgers(*, up: Set[str]) -> None:
-    """Draw the ledgers that the flows' targets keep, as far as these are `up`, by their aliases."""
-    st.subheader("Ledger of gaps", anchor=False)
+    """Draw the ledgers of the flows whose target (by alias) is `up`."""
+    st.subheader("Gap ledger", anchor=False)
     for flow in settings().flows:
         if flow.target.alias not in up:
-            st.caption(f"{plain(flow.target.alias)}, which keeps the ledger of {plain(flow.name)}, does not answer.")
+            st.caption(f"{plain(flow.target.alias)}, which keeps the ledger of {plain(flow.name)}, does not respond.")
             continue
         try:
             found = _read(flow.name)
@@ -31,17 +31,17 @@ def draw_ledgers(*, up: Set[str]) -> None:
             st.warning(plain(f"{flow.name}: {error}"))
             continue
         if not found:
-            st.caption(f"{plain(flow.name)}: nothing was ever lost, skipped, repeated or refused.")
+            st.caption(f"{plain(flow.name)}: no record was ever lost, skipped, repeated or refused.")
             continue
         with st.expander(f"{plain(flow.name)}: {pluralized(len(found), 'gap')}", expanded=False):
             frame = ledger_table(found)
-            st.dataframe(frame, hide_index=True, row_height=ROW_HEIGHT, alt=f"Gaps of {flow.name}, the newest first")
+            st.dataframe(frame, hide_index=True, row_height=ROW_HEIGHT, alt=f"Gaps of {flow.name}, newest first")
             name = f"gaps-{flow.source.alias}-{flow.target.alias}.csv"
             st.download_button("CSV", gap_csv(found), name, "text/csv", key=name, icon=":material/download:")
 
 
 def ledger_table(gaps: Sequence[Gap]) -> pd.DataFrame:
-    """Return gaps, a line each, the newest first; "?" where nobody knows."""
+    """Return a line per gap, newest first; "?" for unknown."""
     columns = [column.capitalize() for column in COLUMNS]
     return pd.DataFrame([cells(gap) for gap in gaps[: -MOST - 1 : -1]], columns=columns)
 

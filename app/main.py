@@ -1,4 +1,7 @@
-"""Join the lag inspector's pages. Started by `kafka-mirror app FILE`, which hands FILE over as the last argument."""
+"""Combine the lag inspector's pages.
+
+Started by `kafka-mirror app FILE`, with FILE as the last argument.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,22 @@ import streamlit as st
 from app import glossary, groups, health, incidents, lag, overview, partition, topic
 from app.session import REFRESH, dense
 
-st.set_page_config(page_title="Kafka mirror: lag", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
+st.set_page_config(
+    page_title="kafka-mirror: lag inspector", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide"
+)
 pages = [
     st.Page(overview.page, title="Overview", url_path="overview", icon=":material/monitoring:", default=True),
-    st.Page(lag.page, title="Lag", url_path="lag", icon=":material/table_rows:"),
-    st.Page(topic.page, title="Topic", url_path="topic", icon=":material/bar_chart:"),
-    st.Page(partition.page, title="Topic-partition", url_path="partition", icon=":material/search:"),
-    st.Page(groups.page, title="Fail-over", url_path="groups", icon=":material/group:"),
+    st.Page(lag.page, title="Partitions", url_path="lag", icon=":material/table_rows:"),
+    st.Page(topic.page, title="Topics", url_path="topic", icon=":material/bar_chart:"),
+    st.Page(partition.page, title="Partition detail", url_path="partition", icon=":material/search:"),
+    st.Page(groups.page, title="Failover", url_path="groups", icon=":material/group:"),
     st.Page(health.page, title="Health", url_path="health", icon=":material/vital_signs:"),
     st.Page(incidents.page, title="Incidents", url_path="incidents", icon=":material/history:"),
-    st.Page(glossary.page, title="Words", url_path="glossary", icon=":material/menu_book:"),
+    st.Page(glossary.page, title="Glossary", url_path="glossary", icon=":material/menu_book:"),
 ]
 chosen = st.navigation(pages, position="top")
 dense()
-# The page is above what chooses its interval, and drawn after it: it must know the interval.
+# The page is above the selection of its interval, and drawn after it, because it needs the interval.
 body = st.container()
 st.selectbox("Refresh", list(REFRESH), index=1, key="refresh", bind="query-params", width=140)
 with body:

@@ -1,4 +1,4 @@
-"""Page: which flow is ill, since when, how much would be lost, and where to look? What stays on the wall."""
+"""Page: which flow is unhealthy, since when, how much is at risk, where to look?"""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from app.flow_bars import FlowBar, bars_html, headline
 from app.inspection import settings, watch
 from app.past import flow_points
 from app.session import explained, live, plain
-from metrics.trend import Point, ill_since, joined
-from metrics.verdict import Status
+from metrics.partition_status import Status
+from metrics.trend import Point, joined, unhealthy_since
 from mirror.errors import MirrorError
 from mirror.lag.flow_summary import summaries, worst_first
 from mirror.lag.snapshot import Snapshot
 from mirror.runtime.prometheus import Prometheus
 
 ALERTS = 3
-WORST = 100  # rows of the table; the page Lag has all
+WORST = 100  # rows of the table; the page Partitions has all
 
 
 def page() -> None:
@@ -35,19 +35,19 @@ def _draw(snapshot: Snapshot) -> None:
     if not flows:
         if not snapshot.problems:
             st.info(
-                "Does a topic match, and does the appliance run? 'kafka-mirror plan' says what a file would replicate."
+                "Check that topics match and the process runs. 'kafka-mirror plan FILE' prints what a flow replicates."
             )
         draw_alerts(most=ALERTS)
         return
     trend, past = watch().trend, _past()
     bars = [
-        FlowBar(flow=flow, points=points, ill_since=ill_since(points), failover=answer)
+        FlowBar(flow=flow, points=points, unhealthy_since=unhealthy_since(points), failover=answer)
         for flow, answer in zip(flows, answers(snapshot, flows), strict=True)
         for points in (joined(past.get(flow.name, []), trend.of(flow.name)),)
     ]
     components.flow_bars(bars_html(bars, time.time()))
     draw_alerts(most=ALERTS)
-    st.subheader("Topic-partitions", anchor=False)
+    st.subheader("Partitions", anchor=False)
     components.heat_map(
         heat_map.cells(snapshot.rows),
         legend=heat_map.legend_html(snapshot.rows),
@@ -64,19 +64,24 @@ def _where_to_look(snapshot: Snapshot) -> None:
     worst = worst_first(behind)[:WORST]
     st.subheader("Where to look", anchor=False)
     if len(worst) < len(behind):
-        st.caption(f"The {len(worst)} worst of {len(behind):,} that are behind or not known; the page Lag has all.")
-    explained(worst, alt="The topic-partitions with the worst verdicts, and a link to the reason for each")
+        st.caption(
+            f"The {len(worst)} worst of {len(behind):,} lagging or unknown partitions; the page Partitions shows all."
+        )
+    explained(worst, alt="The partitions with the worst statuses, and a link to the reason of each")
 
 
 def _past() -> dict[str, list[Point]]:
-    """Return the last hour as Prometheus has it; {} without one: then there is what this process and the appliance saw."""
+    """Return the last hour from Prometheus; {} without one.
+
+    Without Prometheus, the page shows what this process and the one that replicates have polled.
+    """
     url = settings().mirror.app_prometheus_url
     if not url:
         return {}
     try:
         return _flow_points(url)
     except MirrorError:
-        return {}  # draw_alerts has said that it does not answer
+        return {}  # draw_alerts has shown the warning
 
 
 @st.cache_data(ttl=30, show_spinner=False)

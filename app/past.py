@@ -1,4 +1,7 @@
-"""Ask Prometheus for the past: flows' last hour, what happened when. Every query looks between samples, so nothing is lost."""
+"""Query Prometheus for the past: flows' last hour, events.
+
+Every query covers the time between samples.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,20 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from app.verdicts import tone
+from app.statuses import tone
 from dashboards.recording import FLOW_LAG, FLOW_LAG_SECONDS, WORST
+from metrics.partition_status import Status
 from metrics.process_status import flow_of
 from metrics.trend import MINUTE_S, MINUTES, Point
-from metrics.verdict import Status
 from mirror.runtime.prometheus import Prometheus
 
 OURS = 'alertname=~"KafkaMirror.*"'
-LEAST_WINDOW_S = 120  # two scrapes, by far
+LEAST_WINDOW_S = 120  # at least two scrapes
 FIRING = f'ALERTS{{{OURS},alertstate="firing"}}'
 
 
 class Event(NamedTuple):
-    """What is said of a time: in which lane of the timeline, what, and how bad it is."""
+    """An event on the timeline: its lane, its text, its tone."""
 
     lane: str
     what: str
@@ -27,7 +30,7 @@ class Event(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Something that lasted, or happened, from when to when (epoch seconds)."""
+    """An event from its start to its end (epoch seconds)."""
 
     said: Event
     from_s: float
@@ -38,7 +41,7 @@ def flow_points(prometheus: Prometheus, now_s: float) -> dict[str, list[Point]]:
     """Return the last hour of each flow, a point a minute.
 
     Raises:
-        MirrorError: the server does not answer, or refuses.
+        MirrorError: The server does not respond, or refuses.
     """
     asked = {name: f"max_over_time({name}[1m])" for name in (WORST, FLOW_LAG_SECONDS, FLOW_LAG)}
     end_s = now_s - now_s % MINUTE_S
@@ -58,10 +61,10 @@ def flow_points(prometheus: Prometheus, now_s: float) -> dict[str, list[Point]]:
 
 
 def spans(prometheus: Prometheus, *, start_s: float, end_s: float, step_s: float) -> list[Span]:
-    """Return what happened in a time: alerts, verdicts that were not OK, restarts, take-overs, versions.
+    """Return the events of a time range: alerts, bad statuses, restarts, takeovers, versions.
 
     Raises:
-        MirrorError: the server does not answer, or refuses.
+        MirrorError: The server does not respond, or refuses.
     """
     step, window = f"[{max(1, round(step_s))}s]", f"[{max(LEAST_WINDOW_S, round(step_s))}s]"
     return [
@@ -75,7 +78,10 @@ def spans(prometheus: Prometheus, *, start_s: float, end_s: float, step_s: float
 
 
 def runs(values: Iterable[tuple[float, str]], step_s: float, said: Callable[[float], Event | None]) -> list[Span]:
-    """Return a span for each run of samples of which the same is said. A sample stands for the step before it."""
+    """Return a span for each run of samples with the same event.
+
+    A sample counts for the step before it.
+    """
     found: list[Span] = []
     for at, value in values:
         at_s, now = float(at), said(float(value))
@@ -96,9 +102,9 @@ def _alert(metric: Mapping[str, str], _: float) -> Event:
     return Event("alert", said, "ill" if metric.get("severity") == "critical" else "warn")
 
 
-def _verdict(metric: Mapping[str, str], value: float) -> Event | None:
+def _status(metric: Mapping[str, str], value: float) -> Event | None:
     status = Status(int(value))
-    return None if status is Status.OK else Event(f"verdict {flow_of(metric)}", status.name, tone(status))
+    return None if status is Status.OK else Event(f"status {flow_of(metric)}", status.name, tone(status))
 
 
 def _restart(metric: Mapping[str, str], _: float) -> Event:
@@ -106,17 +112,17 @@ def _restart(metric: Mapping[str, str], _: float) -> Event:
 
 
 def _takeover(metric: Mapping[str, str], _: float) -> Event:
-    return Event("take-over", flow_of(metric), "warn")
+    return Event("takeover", flow_of(metric), "warn")
 
 
 def _version(metric: Mapping[str, str], _: float) -> Event:
     return Event("version", metric.get("version", ""), "idle")
 
 
-# What to ask, and what to say of its samples. [step] is the time between samples, [window] that or the least that holds two.
+# Queries and the events of their samples. [step] is the time between samples, [window] that or the least that holds two.
 HAPPENED: dict[str, Callable[[Mapping[str, str], float], Event | None]] = {
     f"max by (alertname, severity, source, target, topic, cluster, group) (max_over_time({FIRING}[step]))": _alert,
-    f"max_over_time({WORST}[step])": _verdict,
+    f"max_over_time({WORST}[step])": _status,
     "changes(process_start_time_seconds[window]) > 0"
     " and on (job, instance) last_over_time(kafka_mirror_build_info[window])": _restart,
     "sum by (source, target) (increase(kafka_mirror_takeovers_total[window])) > 0": _takeover,
@@ -126,7 +132,7 @@ HAPPENED: dict[str, Callable[[Mapping[str, str], float], Event | None]] = {
 
 def _point(at_s: float, values: Mapping[str, float]) -> Point:
     waiting = values.get(FLOW_LAG)
-    # A sample stands for the minute before it.
+    # A sample counts for the minute before it.
     return Point(
         at_s - MINUTE_S,
         Status(int(values[WORST])),

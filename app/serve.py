@@ -1,4 +1,4 @@
-"""`kafka-mirror app`: hand over to Streamlit, bound to loopback, without uploads, statistics or outside requests."""
+"""`kafka-mirror app`: run Streamlit, by default on loopback, without uploads, statistics or outside requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTIONS = {
     "client.showErrorDetails": "none",
     "theme.baseFontSize": "14",
     "theme.headingFontSizes": "1.5rem, 1.15rem, 1.05rem, 1rem, 1rem, 1rem",
-    # Contrast of small and faded text: WCAG AA asks for 4.5, Streamlit's own colours have 3.9.
+    # Contrast of small and faded text: WCAG AA requires 4.5, Streamlit's own colours have 3.9.
     "theme.light.primaryColor": "#1a56b0",
     "theme.light.textColor": "#000000",
     "theme.light.linkColor": "#1a56b0",
@@ -31,7 +31,7 @@ OPTIONS = {
 
 
 def command(mirror: Sequence[str], host: str, port: int, access: HttpAccess) -> list[str]:
-    """Return the command that serves the app; `mirror` as of mirror.config.given.mirror_arguments."""
+    """Return the command that serves the app; `mirror` is the result of mirror.config.given.mirror_arguments."""
     own = {"server.address": host, "server.port": str(port)}
     if access.certificate:
         own |= {"server.sslCertFile": access.certificate, "server.sslKeyFile": access.key or access.certificate}
@@ -49,7 +49,7 @@ def command(mirror: Sequence[str], host: str, port: int, access: HttpAccess) -> 
 
 
 def serve(mirror: Sequence[str], host: str, port: int, access: HttpAccess) -> NoReturn:
-    """Become the app's process, so that signals reach it."""
+    """Replace this process by the app's, so that signals reach it."""
     root = str(Path(__file__).resolve().parents[1])
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)

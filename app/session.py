@@ -1,4 +1,4 @@
-"""Share what every page needs: the refresh interval, banners, the table of rows. The rim to Streamlit."""
+"""Share what every page needs: refresh interval, banners, table of rows. The layer on Streamlit."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pandas as pd
 import streamlit as st
 
 from app.inspection import settings, watch
+from app.statuses import colour, shown
 from app.tables import link, table
-from app.verdicts import colour, shown
 from metrics.lag_row import LagRow
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.lag.snapshot import Snapshot
 
 ROW_HEIGHT = 28  # px; a screen shows many
-SPARKLINES = 500  # rows that have one: a table of thousands is for searching
+SPARKLINES = 500  # rows with a sparkline; longer tables are for searching
 STYLE = """<style>
 .stMainBlockContainer { padding: 4.2rem 1.6rem 2rem; }
 .stMainBlockContainer h1 { padding: 0 0 0.3rem; overflow-wrap: anywhere; }
@@ -28,17 +28,20 @@ REFRESH = {"2 s": 2, "5 s": 5, "15 s": 15, "60 s": 60, "off": None}
 
 
 def dense() -> None:
-    """Give the page's room to what it shows."""
+    """Reduce the margins of the page."""
     st.html(STYLE)
 
 
 def live(draw: Callable[[Snapshot], None]) -> None:
-    """Draw with the newest snapshot now and again at the chosen interval; only this part of the page is drawn again."""
+    """Draw with the newest snapshot now and at the chosen interval.
+
+    Only this part is drawn again.
+    """
     every = REFRESH[st.session_state.get("refresh") or "5 s"]
 
     def drawn() -> None:
         snapshot = watch().latest()
-        with st.container():  # whatever it says, what follows keeps its place: nothing is seen twice meanwhile
+        with st.container():  # one container, so that the elements after it keep their place and none is seen twice
             banners(snapshot)
         draw(snapshot)
 
@@ -52,12 +55,12 @@ def fields(*named: tuple[str, str]) -> None:
 
 
 def field(key: str) -> str:
-    """Return what a field holds."""
+    """Return the content of a field."""
     return str(st.session_state.get(key) or "")
 
 
 def columns(*, is_linked: bool = False) -> dict[str, Any]:
-    """Return how the table of rows shows its columns."""
+    """Return the configuration of the columns of the table of rows."""
     statuses = list(Status)
     labels = st.column_config.MultiselectColumn(
         "Status", options=[shown(each) for each in statuses], color=[colour(each) for each in statuses], pinned=True
@@ -68,11 +71,17 @@ def columns(*, is_linked: bool = False) -> dict[str, Any]:
         "Group": text("Group", pinned=True),
         "Topic": text("Topic", pinned=True),
         "Partition": number("Part", pinned=True, width=50),
-        "Last hour": st.column_config.AreaChartColumn("Last hour", y_min=0, width=110, help="Lag, a minute a point"),
+        "Last hour": st.column_config.AreaChartColumn(
+            "Last hour", y_min=0, width=110, help="Largest lag of each minute"
+        ),
         "Why": text("Why", width=380),
-        "Level in": text("Level in", width=110),
+        "Caught up in": text("Caught up in", width=110),
         **{name: number(name, format="localized", width=100) for name in ("Lag", "Offset", "Log end")},
-        **{name: number(name, format="%.1f", width=90) for name in ("Time lag s", "Written/s", "Passed/s")},
+        "Time lag s": number(
+            "Time lag s", format="%.1f", width=90, help="How long the first unreplicated record has waited"
+        ),
+        "In/s": number("In/s", format="%.1f", width=90, help="Records written per second"),
+        "Out/s": number("Out/s", format="%.1f", width=90, help="Records replicated or read per second"),
     }
     if is_linked:
         config["Details"] = st.column_config.LinkColumn("Details", display_text="why?", pinned=True)
@@ -80,7 +89,7 @@ def columns(*, is_linked: bool = False) -> dict[str, Any]:
 
 
 def with_sparklines(rows: Sequence[LagRow]) -> pd.DataFrame:
-    """Return the table of rows, with the lag of their last hour while they are not too many to look at."""
+    """Return the table of rows; with few rows, also the lag of their last hour."""
     if len(rows) > SPARKLINES:
         return table(rows).drop(columns="Last hour")
     trends = watch().row_trends
@@ -96,23 +105,23 @@ def explained(rows: Sequence[LagRow], *, alt: str) -> None:
 
 
 def banners(snapshot: Snapshot) -> None:
-    """Say how old the numbers are, and what is missing from them."""
+    """Show the age of the values, and what is missing from them."""
     now_s = time.time()
     for sentence in watch().trouble(snapshot, now_s):
         st.warning(plain(sentence), icon=":material/warning:")
     if {row.owner for row in snapshot.rows if row.is_flow} == {""}:
         address = plain(settings().mirror.metrics_address)
         st.warning(
-            f"The appliance of this file does not answer at {address}. What follows was asked of the clusters themselves.",
+            f"The process at {address} does not respond. The values below are read from the clusters.",
             icon=":material/warning:",
         )
-    answers = [f"{plain(alias)} {'answers' if is_up else 'does not answer'}" for alias, is_up in snapshot.clusters]
-    clusters = f" Clusters: {', '.join(answers)}." if answers else ""
+    states = [f"{plain(alias)} {'responds' if is_up else 'does not respond'}" for alias, is_up in snapshot.clusters]
+    clusters = f" Clusters: {', '.join(states)}." if states else ""
     st.caption(
-        f"Read {now_s - snapshot.time_s:.0f} s ago, every {watch().every_s:g} s; this page only reads.{clusters}"
+        f"Polled {now_s - snapshot.time_s:.0f} s ago, every {watch().every_s:g} s. This page is read-only.{clusters}"
     )
 
 
 def plain(text: str) -> str:
-    """Return a text that Markdown leaves as it is: ids are chosen by strangers."""
+    """Return a text escaped for Markdown; ids are chosen by strangers."""
     return "".join(f"\\{char}" if char in "\\`*_{}[]()<>#+-.!|$:~" else char for char in text)

@@ -1,4 +1,4 @@
-"""Show the switches of each flow: the last one with its steps, live while it is conducted, and the ones before."""
+"""Show the switches of each flow: the last one with its steps, and earlier ones."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ SHAPES = {
     StepState.FAILED: "✖ failed",
     StepState.UNDONE: "◀ undone",
 }
-KEPT_S = 5.0  # how long what was read is shown to all viewers
+KEPT_S = 5.0  # how long a result is shown to all viewers
 
 
 def draw_switches(*, up: Set[str]) -> None:
-    """Draw what the flows' targets keep of switches, as far as they are `up`, by their aliases."""
+    """Draw the switches of the flows whose target (by alias) is `up`."""
     st.subheader("Switches", anchor=False)
     is_any = False
     for flow in settings().flows:
         if flow.target.alias not in up:
-            st.caption(f"{plain(flow.target.alias)}, which keeps the switches of {plain(flow.name)}, does not answer.")
+            st.caption(f"{plain(flow.target.alias)}, which keeps the switches of {plain(flow.name)}, does not respond.")
             continue
         try:
             runs, progress = _read(flow.name)
@@ -50,38 +50,40 @@ def draw_switches(*, up: Set[str]) -> None:
             is_any = True
             _drills(flow.name, past)
         if runs[1:]:
-            with st.expander(f"Switches of {flow.name} before", expanded=False):
+            with st.expander(f"Earlier switches of {flow.name}", expanded=False):
                 earlier = runs_table(runs[-2::-1])
-                st.dataframe(earlier, hide_index=True, row_height=ROW_HEIGHT, alt="Earlier switches, the newest first")
+                st.dataframe(earlier, hide_index=True, row_height=ROW_HEIGHT, alt="Earlier switches, newest first")
     if not is_any:
-        st.caption("None yet. 'kafka-mirror switch FILE A->B --dry-run' says what one would do now: docs/failover.md.")
+        st.caption(
+            "None yet. 'kafka-mirror switch FILE A->B --dry-run' shows what a switch would do now; see docs/failover.md."
+        )
 
 
 def _last(run: SwitchRun, progress: str) -> None:
     draw = {RunState.DONE: st.success, RunState.ABORTED: st.info}.get(run.state, st.warning)
     began = utc(run.began_s)
     whole_s = took_s(run)
-    said = f"**{run.kind.value} {plain(run.flow)}: {run.state.value}**, begun {began} by {plain(run.by)}"
-    said += f", {duration(whole_s)} in all" if whole_s is not None else ""
+    said = f"**{run.kind.value} {plain(run.flow)}: {run.state.value}**, started {began} by {plain(run.by)}"
+    said += f", {duration(whole_s)} in total" if whole_s is not None else ""
     draw(said + (f"\n\nnow: {plain(progress)}" if progress and run.state is RunState.OPEN else ""))
     frame = steps_table(run, time.time())
-    st.dataframe(frame, hide_index=True, row_height=ROW_HEIGHT, alt=f"The steps of the last switch of {run.flow}")
+    st.dataframe(frame, hide_index=True, row_height=ROW_HEIGHT, alt=f"Steps of the last switch of {run.flow}")
 
 
 def _drills(flow: str, past: Sequence[Drill]) -> None:
     last = past[-1]
     draw = st.success if last.has_passed else st.error
-    said = f"**drill {plain(flow)}: {last.outcome}**, begun {utc(last.began_s)}"
+    said = f"**drill {plain(flow)}: {last.outcome}**, started {utc(last.began_s)}"
     said += f", RTO {duration(last.rto_s)}" if last.rto_s is not None else ""
     said += f", RPO {pluralized(last.rpo_records, 'record')}" if last.rpo_records is not None else ""
     draw(said + (f"\n\n{plain(last.failure)}" if last.failure else ""))
     with st.expander(f"Drills of {flow}", expanded=False):
         frame = drills_table(past[::-1])
-        st.dataframe(frame, hide_index=True, row_height=ROW_HEIGHT, alt="Drills, the newest first")
+        st.dataframe(frame, hide_index=True, row_height=ROW_HEIGHT, alt="Drills, newest first")
 
 
 def drills_table(past: Sequence[Drill]) -> pd.DataFrame:
-    """Return drills, a line each; what was not measured is empty."""
+    """Return a line per drill; values that were not measured are empty."""
     content = [
         (
             utc(drill.began_s),
@@ -96,22 +98,22 @@ def drills_table(past: Sequence[Drill]) -> pd.DataFrame:
         )
         for drill in past
     ]
-    columns = ["Begun", "Came out", "RTO over", "RTO back", "RPO", "Records", "Lost", "Read twice", "Why it failed"]
+    columns = ["Started", "Result", "RTO over", "RTO back", "RPO", "Records", "Lost", "Read twice", "Why it failed"]
     return pd.DataFrame(content, columns=columns)
 
 
 def steps_table(run: SwitchRun, now_s: float) -> pd.DataFrame:
-    """Return a run's steps in their order."""
+    """Return a run's steps in order."""
     content = [
         (step.value, SHAPES[record.state], _took(record, now_s), "; ".join(record.said))
         for step in STEPS[run.kind]
         for record in (run.step(step),)
     ]
-    return pd.DataFrame(content, columns=["Step", "State", "Took", "What was done"])
+    return pd.DataFrame(content, columns=["Step", "State", "Duration", "What was done"])
 
 
 def runs_table(runs: Sequence[SwitchRun]) -> pd.DataFrame:
-    """Return runs, a line each."""
+    """Return a line per run."""
     content = [
         (
             utc(run.began_s),
@@ -123,7 +125,7 @@ def runs_table(runs: Sequence[SwitchRun]) -> pd.DataFrame:
         )
         for run in runs
     ]
-    return pd.DataFrame(content, columns=["Begun", "Kind", "State", "Took", "By", "Run"])
+    return pd.DataFrame(content, columns=["Started", "Kind", "State", "Duration", "By", "Run"])
 
 
 def _took(record: StepRecord, now_s: float) -> str:

@@ -1,4 +1,4 @@
-"""Turn rows and snapshots into the tables of the pages. No Streamlit, no clock, no Kafka."""
+"""Convert rows and snapshots to the tables of the pages. No Streamlit, no clock, no Kafka."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 
 import pandas as pd
 
-from app.verdicts import shown
+from app.statuses import shown
 from metrics.catalogue import CATALOGUE
 from metrics.lag_row import LagRow
+from metrics.partition_status import Sample, Status
 from metrics.process_status import ProcessStatus, flow_of
-from metrics.verdict import Sample, Status
 from mirror.lag.flow_summary import at_least, worst_first
 from mirror.lag.snapshot import Snapshot, selected
 from mirror.lag.text import duration, level_in, utc
@@ -27,9 +27,9 @@ COLUMNS = (
     "Last hour",
     "Time lag s",
     "Why",
-    "Written/s",
-    "Passed/s",
-    "Level in",
+    "In/s",
+    "Out/s",
+    "Caught up in",
     "Offset",
     "Log end",
     "Cluster",
@@ -38,7 +38,10 @@ COLUMNS = (
 
 
 def table(rows: Sequence[LagRow], lags: Callable[[LagRow], Sequence[int]] = lambda _: ()) -> pd.DataFrame:
-    """Return rows as the lag table shows them; what is not known is empty, never 0. `lags` are those of a row's last hour."""
+    """Return rows as the lag table.
+
+    Unknown values are empty, never 0. `lags`: of a row's last hour.
+    """
     content = [
         (
             [shown(row.status)],
@@ -60,12 +63,15 @@ def table(rows: Sequence[LagRow], lags: Callable[[LagRow], Sequence[int]] = lamb
         for row in rows
     ]
     numbers = {"Offset": "Int64", "Log end": "Int64", "Lag": "Int64"}
-    numbers |= dict.fromkeys(("Time lag s", "Written/s", "Passed/s"), "Float64")
+    numbers |= dict.fromkeys(("Time lag s", "In/s", "Out/s"), "Float64")
     return pd.DataFrame(content, columns=list(COLUMNS)).astype(numbers)
 
 
 def totals(rows: Iterable[LagRow], by: Callable[[LagRow], tuple[str, str]]) -> pd.DataFrame:
-    """Return a line per topic, or per group, the worst first: `by` says (group, topic or "") of a row."""
+    """Return a line per topic, or per group, worst first.
+
+    `by` returns (group, topic or "") of a row.
+    """
     found: dict[tuple[str, str], list[LagRow]] = {}
     for row in worst_first(rows):
         found.setdefault(by(row), []).append(row)
@@ -85,11 +91,11 @@ def totals(rows: Iterable[LagRow], by: Callable[[LagRow], tuple[str, str]]) -> p
         "Status",
         "Group",
         "Topic",
-        "Topic-partitions",
-        "Behind",
+        "Partitions",
+        "Lagging",
         "Records waiting",
         "Time lag s",
-        "Why, of the worst",
+        "Why (worst)",
     ]
     return pd.DataFrame(content, columns=columns).astype({"Time lag s": "Float64"})
 
@@ -106,7 +112,10 @@ def narrowed(
     search: str = "",
     only_lagging: bool = False,
 ) -> list[LagRow]:
-    """Return the rows that fit every filter that is set. `topic` is a name on either side, `search` a part of any id."""
+    """Return the rows that match every filter that is set.
+
+    `topic` is a name on either cluster, `search` a part of any id.
+    """
     flow = f"{source}->{target}" if source and target else ""
     return [
         row
@@ -122,7 +131,7 @@ def narrowed(
 
 @dataclass(frozen=True, slots=True)
 class GroupFailover:
-    """What a fail-over now would mean for one group on the source: what is not on the target, and what it has not read."""
+    """The cost of a failover now for one consumer group of the source."""
 
     group: str
     flow: str
@@ -130,11 +139,11 @@ class GroupFailover:
     unread: int
     missing: int
     missing_s: float
-    unknown: int  # topic-partitions of which nobody knows what is missing
+    unknown: int  # partitions whose lag is unknown
 
 
 def failovers(snapshot: Snapshot) -> list[GroupFailover]:
-    """Return one line per consumer group of a source and flow that copies what it reads."""
+    """Return a line for each consumer group of a source and each flow of its topics."""
     flows: dict[tuple[str, str, int], list[LagRow]] = {}
     for row in snapshot.rows:
         if row.is_flow:
@@ -167,7 +176,7 @@ def failovers(snapshot: Snapshot) -> list[GroupFailover]:
 
 
 def readiness_table(status: ProcessStatus, now_s: float) -> pd.DataFrame:
-    """Return what an appliance's checkpoints say of each group that it follows: may it fail over, and what would it cost."""
+    """Return each group's offset states and failover cost, from a process' checkpoints."""
     about = "kafka_mirror_group_partitions"
     checkpointed, reread = "kafka_mirror_last_checkpoint_timestamp_seconds", "kafka_mirror_failover_reread_records"
     groups: dict[tuple[str, str], dict[str, Any]] = {}
@@ -187,11 +196,14 @@ def readiness_table(status: ProcessStatus, now_s: float) -> pd.DataFrame:
         )
         for key, group in sorted(groups.items())
     ]
-    return pd.DataFrame(content, columns=["Group", "Flow", "Topic-partitions", "Checkpoint's age", "Read again"])
+    return pd.DataFrame(content, columns=["Group", "Flow", "Partitions by state", "Checkpoint age", "Would re-read"])
 
 
 def differing_settings(status: ProcessStatus, flow: str, remote_topic: str) -> int | None:
-    """Return how many settings of a remote topic are not as they should be, as an appliance says; None when it does not."""
+    """Return how many settings of a remote topic differ, as its process reports.
+
+    Return None if the process does not report it.
+    """
     for sample in status.samples(("kafka_mirror_config_drift_settings",)):
         labels = sample.labels
         if (flow_of(labels), labels["topic"]) == (flow, remote_topic):
@@ -200,7 +212,7 @@ def differing_settings(status: ProcessStatus, flow: str, remote_topic: str) -> i
 
 
 def health_table(status: ProcessStatus) -> pd.DataFrame:
-    """Return what an appliance says of itself in its status: the catalogue's families that are not of topics or groups."""
+    """Return the metrics of a process that are not of topics or groups."""
     own = {
         spec.name: spec for spec in CATALOGUE if not {"topic", "group"} & set(spec.labels) and spec.kind != "histogram"
     }
@@ -214,7 +226,7 @@ def health_table(status: ProcessStatus) -> pd.DataFrame:
         for sample in status.samples(own)
         for name in (sample.name,)
     ]
-    return pd.DataFrame(content, columns=["What", "Of", "Value", "Meaning"])
+    return pd.DataFrame(content, columns=["Metric", "Labels", "Value", "Meaning"])
 
 
 def _readable(value: float, unit: str) -> str:
@@ -224,7 +236,7 @@ def _readable(value: float, unit: str) -> str:
 
 
 def window_table(samples: Sequence[Sample]) -> pd.DataFrame:
-    """Return the polls of a window for drawing: seconds before the newest, position, log end, lag."""
+    """Return the polls of a window: seconds before the newest, position, log end, lag."""
     newest = samples[-1].time_s if samples else 0.0
     content = [(round(each.time_s - newest, 1), each.position, each.end, each.lag) for each in samples]
     return pd.DataFrame(content, columns=["seconds", "position", "log end", "lag"])
@@ -237,7 +249,7 @@ def link(page: str, row: LagRow) -> str:
 
 
 def board_link(grafana: str, row: LagRow) -> str:
-    """Return the address of the board of a flow's topic."""
+    """Return the address of the Grafana dashboard of a flow's topic."""
     source, _, target = row.group.partition("->")
     chosen = {"var-source": source, "var-target": target, "var-topic": row.remote_topic, "var-partition": row.partition}
     return f"{grafana}/d/kafka-mirror-topic?{urlencode(chosen)}"

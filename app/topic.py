@@ -1,4 +1,4 @@
-"""Page: one topic of one group, partition by partition: is one behind, or all of them alike?"""
+"""Page: one topic of one group by partition: does one partition lag, or do all?"""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import streamlit as st
 from app.charts import bars
 from app.inspection import process_status
 from app.session import explained, field, fields, live, plain
+from app.statuses import coloured
 from app.tables import differing_settings, narrowed
-from app.verdicts import coloured
 from metrics.lag_row import LagRow
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.lag.flow_summary import at_least, worst_first
 from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import duration
@@ -18,7 +18,7 @@ from mirror.lag.text import duration
 
 def page() -> None:
     """Draw the page."""
-    st.title("One topic", anchor=False)
+    st.title("Topics", anchor=False)
     fields(("group", "Group"), ("topic", "Topic"))
     live(_draw)
 
@@ -28,12 +28,12 @@ def _draw(snapshot: Snapshot) -> None:
     if not topic:
         known = sorted({row.topic for row in snapshot.rows if row.is_flow})
         st.info(
-            f"Name a topic. {len(known)} are mirrored: {plain(', '.join(known[:20]))}{' ...' if len(known) > 20 else ''}"
+            f"Enter a topic. {len(known)} are replicated: {plain(', '.join(known[:20]))}{' ...' if len(known) > 20 else ''}"
         )
         return
     rows = narrowed(snapshot.rows, group=group, topic=topic)
     if not rows:
-        st.info("No such topic now. Names are exact here; the page Lag searches.")
+        st.info("No such topic now. Enter exact names, or search on the page Partitions.")
         return
     for name, cluster in sorted({(row.group, row.cluster) for row in rows}):
         _one([row for row in rows if (row.group, row.cluster) == (name, cluster)])
@@ -54,18 +54,23 @@ def _one(rows: list[LagRow]) -> None:
     columns[2].metric("Records waiting", at_least(sum(row.lag or 0 for row in rows), unknown))
     columns[3].metric("Longest wait", duration(max(known)) if known else "unknown")
     if differing is not None:
-        columns[4].metric("Settings that differ", f"{differing:,}", help="'kafka-mirror plan' names them and says why")
+        columns[4].metric(
+            "Settings that differ", f"{differing:,}", help="'kafka-mirror plan' lists them with the reasons"
+        )
     bars(
         {row.partition: row.lag or 0 for row in rows},
         x_title="partition",
         y_title="records waiting",
-        description="Records waiting by partition; the table below has the numbers",
+        description="Records waiting by partition; the table below has the values",
     )
-    explained(rows, alt="The topic's partitions, worst first, and a link to the reason for each")
+    explained(rows, alt="The topic's partitions, worst first, and a link to the reason of each")
 
 
 def _differing(row: LagRow) -> int | None:
-    """Return how many settings of the remote topic differ; None while the appliance, which compares them, does not answer."""
+    """Return how many settings of the remote topic differ.
+
+    Return None while the process does not respond.
+    """
     try:
         return differing_settings(process_status(), row.group, row.remote_topic)
     except OSError:

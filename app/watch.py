@@ -1,4 +1,4 @@
-"""Poll once for all viewers, whatever their number: pages read the latest snapshot and never ask Kafka themselves."""
+"""Poll once for all viewers: pages show the latest snapshot."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import time
 from typing import Protocol
 
 from metrics.lag_row import LagRow
+from metrics.partition_status import Sample
 from metrics.trend import Trend
-from metrics.verdict import Sample
 from mirror.lag.flow_summary import summaries
 from mirror.lag.snapshot import RowTrends, Snapshot
 
@@ -19,20 +19,20 @@ STALE_INTERVALS = 3
 
 
 class Polled(Protocol):
-    """What is polled: mirror.lag.inspector.Inspector, or a test's own."""
+    """The poller: mirror.lag.inspector.Inspector, or a fake of the tests."""
 
     def poll(self) -> Snapshot:
-        """Return what is there now."""
+        """Poll and return the result."""
 
     def window(self, row: LagRow) -> list[Sample]:
-        """Return the polls that a row's verdict is made from."""
+        """Return the polls that a row's status is made from."""
 
 
 class Watch:
-    """Polls in a thread of its own, as long as the process lives."""
+    """Polls in a separate thread as long as the process lives."""
 
     def __init__(self, polled: Polled, *, every_s: float, trend: Trend | None = None) -> None:
-        """Poll `polled` every so many seconds; `trend` is what is known of flows before that."""
+        """Poll `polled` every `every_s` seconds; `trend` is what is known of flows from before."""
         self._polled = polled
         self.every_s = every_s
         self.trend = trend or Trend()
@@ -45,34 +45,34 @@ class Watch:
     def _run(self) -> None:
         while True:
             try:
-                self._latest = self._take_in(self._polled.poll())
+                self._latest = self._recorded(self._polled.poll())
                 self._failure = ""
             except Exception as error:
                 log.exception("a poll failed")
-                self._failure = f"The last poll failed: {type(error).__name__}. The log has the reason."
+                self._failure = f"The last poll failed: {type(error).__name__}. The log shows the reason."
             self._first.set()
             time.sleep(self.every_s)
 
-    def _take_in(self, snapshot: Snapshot) -> Snapshot:
+    def _recorded(self, snapshot: Snapshot) -> Snapshot:
         for flow in summaries(snapshot):
-            self.trend.take_in(flow.name, flow.point(snapshot.time_s))
-        self.row_trends.take_in(snapshot.rows, snapshot.time_s)
+            self.trend.record(flow.name, flow.point(snapshot.time_s))
+        self.row_trends.record(snapshot.rows, snapshot.time_s)
         return snapshot
 
     def latest(self, *, wait_s: float = 20.0) -> Snapshot:
-        """Return the newest snapshot; the very first caller waits for one, at most `wait_s`."""
+        """Return the newest snapshot; until the first one exists, wait at most `wait_s`."""
         self._first.wait(wait_s)
-        return self._latest or Snapshot(time_s=time.time(), rows=(), problems=("The clusters have not answered yet.",))
+        return self._latest or Snapshot(time_s=time.time(), rows=(), problems=("The clusters have not responded yet.",))
 
     def window(self, row: LagRow) -> list[Sample]:
-        """Return the polls that a row's verdict is made from, oldest first."""
+        """Return the polls that a row's status is made from, oldest first."""
         return self._polled.window(row)
 
     def trouble(self, snapshot: Snapshot, now_s: float) -> list[str]:
-        """Return sentences on what a viewer must know before trusting the numbers."""
+        """Return sentences on what makes the values incomplete or old."""
         sentences = [self._failure] if self._failure else []
         sentences += snapshot.problems
         age_s = now_s - snapshot.time_s
         if age_s > STALE_INTERVALS * self.every_s + 5:
-            sentences.append(f"These numbers are {age_s:.0f} s old: the poll hangs, or a cluster answers slowly.")
+            sentences.append(f"These values are {age_s:.0f} s old: the poll hangs, or a cluster responds slowly.")
         return sentences

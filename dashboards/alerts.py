@@ -1,7 +1,7 @@
-"""Define the alerting rules. Pure. Every alert tells a person something to do; docs/runbook.md has a section of its name.
+"""Define the alerting rules. Pure.
 
-An alert is about a flow, a topic, a group or a process, never about one topic-partition: a page for each of ten thousand wakes
-nobody up for the right reason.
+Every alert is actionable: docs/runbook.md has a section with its name. An alert is about a flow, a topic, a group or a process,
+never about one partition, so that ten thousand partitions do not page ten thousand times.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 from dashboards.monitoring import DEFAULT, Monitoring
 from dashboards.recording import BY_FLOW, BY_TOPIC, LAG, LAG_SECONDS, STATUSES, burns, metric
 from metrics.objective import FRESH_S
-from metrics.verdict import Status
+from metrics.partition_status import Status
 
-# What became of a group's offset, where the group has none to go on from on the target
+# States of a group's offset in which the group has no offset to resume from on the target
 NO_WAY = "no_map|refused|past_end|shared|unsupported"
 CHECKPOINT_STALE_S = 300  # five rounds at the default interval
 STALLED_FOR = "10m"
 CLOCK_SKEW_S = 5
-YOUNG_S = 600  # a process that is younger may have counted something before it was first scraped
-# How a description names what an alert is about
+YOUNG_S = 600  # a younger process may have counted before its first scrape
+# Subjects of descriptions
 THE_FLOW = "{{ $labels.source }}->{{ $labels.target }}"
 THE_TOPIC = f"{THE_FLOW}: {{{{ $labels.topic }}}}"
 THE_GROUP = f"{THE_FLOW}: group {{{{ $labels.group }}}}"
@@ -28,7 +28,10 @@ THE_GROUP = f"{THE_FLOW}: group {{{{ $labels.group }}}}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One alerting rule. `lasts` is how long it must hold, `keeps` how long it goes on firing behind its end."""
+    """One alerting rule.
+
+    `lasts` is how long its condition must hold, `keeps` how long it fires after that.
+    """
 
     name: str
     expr: str
@@ -39,7 +42,7 @@ class Alert:
     keeps: str = ""
 
     def rule(self, monitoring: Monitoring) -> dict[str, Any]:
-        """Return the rule as Prometheus reads it, with links to the runbook, a board and the lag inspector."""
+        """Return the rule for Prometheus, with links to runbook, dashboard and lag inspector."""
         page = f"{monitoring.inspector}{self._page()}"
         return {
             "alert": self.name,
@@ -57,7 +60,7 @@ class Alert:
         }
 
     def _board(self) -> str:
-        """Return the path of the board that shows what the alert is about: a topic, a group, a flow, or the engine."""
+        """Return the path of the dashboard of the alert's subject."""
         of_flow = "var-job={{ $labels.job }}&var-source={{ $labels.source }}&var-target={{ $labels.target }}"
         if "$labels.topic" in self.description:
             return f"/d/kafka-mirror-topic?{of_flow}&var-topic={{{{ $labels.topic }}}}"
@@ -68,7 +71,7 @@ class Alert:
         )
 
     def _page(self) -> str:
-        """Return the path of the inspector's page that shows it."""
+        """Return the path of the inspector's page of the alert's subject."""
         flow = "source={{ $labels.source }}&target={{ $labels.target }}"
         if "$labels.topic" in self.description:
             return f"/lag?{flow}&topic={{{{ $labels.topic }}}}"
@@ -78,19 +81,25 @@ class Alert:
 
 
 def retention_within(seconds: int) -> str:
-    """Return the condition that deletion comes this near, on a topic that is behind: short retention alone is no risk."""
+    """Return the condition that a lagging topic's headroom is below `seconds`.
+
+    Short retention without lag is no risk.
+    """
     nearest = f"min by ({BY_TOPIC}) ({metric('retention_headroom_seconds')})"
     return f"({nearest} < {seconds})\nand on ({BY_TOPIC}) ({LAG_SECONDS} > 300)"
 
 
 def waits_longer(seconds: int | str) -> str:
-    """Return the condition that a topic's first unreplicated record waits longer; not where an operator has paused it."""
+    """Return the condition that an unpaused topic's first unreplicated record waits longer."""
     paused = f"max by ({BY_TOPIC}) ({metric('partition_paused_by_operator')}) > 0"
     return f"({LAG_SECONDS} > {seconds})\nunless on ({BY_TOPIC}) ({paused})"
 
 
 def counted(short: str, window: str, monitoring: Monitoring) -> str:
-    """Return what a topic's counter grew by over a window, also by what a young process counted before it was first scraped."""
+    """Return the increase of a topic's counter over a window.
+
+    It includes what young processes counted before their first scrape.
+    """
     name = metric(short)
     young = f"(time() - process_start_time_seconds{{{monitoring.selector}}} < {YOUNG_S})"
     grew = f"(increase({name}[{window}]) > 0)"
@@ -98,14 +107,14 @@ def counted(short: str, window: str, monitoring: Monitoring) -> str:
 
 
 def stalled() -> str:
-    """Return how many topic-partitions of a topic copied nothing for ten minutes while records waited."""
+    """Return how many partitions of a topic copied nothing for ten minutes while records waited."""
     stands = f"(increase({metric('record_count_total')}[{STALLED_FOR}]) == 0)"
     waits = f"(min_over_time({metric('lag_records')}[{STALLED_FOR}]) > 0)"
     return f"count by ({BY_TOPIC}) ({stands} and {waits} unless ({metric('partition_paused_by_operator')} > 0))"
 
 
 def alerts(monitoring: Monitoring = DEFAULT) -> list[Alert]:
-    """Return the alerts, those that mean "nothing is mirrored" first, then those that mean "nobody knows"."""
+    """Return the alerts, the most urgent groups first."""
     return [
         *of_processes(monitoring),
         *of_queries(),
@@ -130,8 +139,8 @@ def of_processes(monitoring: Monitoring) -> list[Alert]:
             expr=f"absent({metric('flow_info')})",
             lasts="3m",
             severity="critical",
-            summary="No Kafka mirror can be scraped.",
-            description="Nothing is known of any flow; assume that nothing is mirrored.",
+            summary="No kafka-mirror process can be scraped.",
+            description="The state of all flows is unknown. Assume that nothing is replicated.",
         ),
         Alert(
             name="KafkaMirrorFlowGone",
@@ -141,16 +150,16 @@ def of_processes(monitoring: Monitoring) -> list[Alert]:
             ),
             lasts="3m",
             severity="critical",
-            summary="No process tells of a flow that was mirrored within the last day.",
-            description=f"{THE_FLOW}: assume that nothing of it is mirrored.",
+            summary="No process reports a flow that was replicated within the last day.",
+            description=f"{THE_FLOW}: assume that nothing is replicated.",
         ),
         Alert(
             name="KafkaMirrorInstanceDown",
             expr=f"up{{{monitoring.selector}}} == 0",
             lasts="3m",
             severity="warning",
-            summary="A process of the mirror cannot be scraped.",
-            description="{{ $labels.instance }} does not answer; others may have taken its slots over.",
+            summary="A kafka-mirror process cannot be scraped.",
+            description="{{ $labels.instance }} does not respond. Other processes may have taken over its slots.",
         ),
         Alert(
             name="KafkaMirrorCrashLoop",
@@ -158,8 +167,8 @@ def of_processes(monitoring: Monitoring) -> list[Alert]:
             lasts="0m",
             keeps="15m",
             severity="critical",
-            summary="A process of the mirror starts again and again.",
-            description="{{ $labels.instance }} has started {{ $value | humanize }} times in half an hour.",
+            summary="A kafka-mirror process restarts repeatedly.",
+            description="{{ $labels.instance }} has restarted {{ $value | humanize }} times in 30 minutes.",
         ),
     ]
 
@@ -172,24 +181,24 @@ def of_queries() -> list[Alert]:
             expr=f"max by ({BY_FLOW}) ({metric('flow_begun')}) == 0",
             lasts="5m",
             severity="critical",
-            summary="A flow has not begun since the mirror started.",
-            description=f"{THE_FLOW}: its clusters have not answered, or the log says what else is in the way.",
+            summary="A flow has not started since the process started.",
+            description=f"{THE_FLOW}: its clusters have not responded, or the log shows another reason.",
         ),
         Alert(
             name="KafkaMirrorMatchesNothing",
             expr=f"max by ({BY_FLOW}) ({metric('matched_topics')}) == 0",
             lasts="15m",
             severity="warning",
-            summary="No topic of the source matches a flow's settings: it mirrors nothing.",
-            description=f"{THE_FLOW}: none of the topics on {{{{ $labels.source }}}} is to be mirrored.",
+            summary="No topic of the source matches the settings of a flow: the flow replicates nothing.",
+            description=f"{THE_FLOW}: no topic on {{{{ $labels.source }}}} matches.",
         ),
         Alert(
             name="KafkaMirrorQueryDown",
             expr=f"{metric('query_active')} == 0",
             lasts="2m",
             severity="critical",
-            summary="A streaming query of the mirror has ended and does not come back.",
-            description="Query {{ $labels.query }} of {{ $labels.instance }} is down; its windows are not served.",
+            summary="A streaming query of kafka-mirror has ended and was not restarted.",
+            description="Query {{ $labels.query }} of {{ $labels.instance }} is down. The slots of its lane are not served.",
         ),
         Alert(
             name="KafkaMirrorLaneFlapping",
@@ -197,8 +206,8 @@ def of_queries() -> list[Alert]:
             lasts="0m",
             keeps="15m",
             severity="warning",
-            summary="Streaming queries of the mirror end and are started again and again.",
-            description="{{ $labels.instance }} has started queries {{ $value | humanize }} times in half an hour.",
+            summary="Streaming queries of kafka-mirror fail and are restarted repeatedly.",
+            description="{{ $labels.instance }} has restarted queries {{ $value | humanize }} times in 30 minutes.",
         ),
     ]
 
@@ -211,15 +220,15 @@ def of_the_unknown() -> list[Alert]:
             expr=f"max by ({BY_FLOW}, cluster) ({metric('cluster_up')}) == 0",
             lasts="3m",
             severity="critical",
-            summary="A cluster does not answer the mirror.",
-            description=f"{THE_FLOW}: cluster {{{{ $labels.cluster }}}} has not answered for 3 minutes.",
+            summary="A cluster does not respond to kafka-mirror.",
+            description=f"{THE_FLOW}: cluster {{{{ $labels.cluster }}}} has not responded for 3 minutes.",
         ),
         Alert(
             name="KafkaMirrorLagDataStale",
             expr=f"time() - max by ({BY_FLOW}) ({metric('last_poll_timestamp_seconds')}) > 60",
             lasts="5m",
             severity="critical",
-            summary="Lag is not measured any more: nobody knows what is missing on the target.",
+            summary="Lag is not measured: which records are missing on the target is unknown.",
             description=f"{THE_FLOW}: offsets were last read {{{{ $value | humanizeDuration }}}} ago.",
         ),
         Alert(
@@ -227,8 +236,8 @@ def of_the_unknown() -> list[Alert]:
             expr=f'{STATUSES}{{status="unknown"}} > 0',
             lasts="10m",
             severity="warning",
-            summary="Of some topic-partitions nobody knows how far they are replicated.",
-            description=f"{THE_FLOW}: {{{{ $value | humanize }}}} topic-partitions are UNKNOWN.",
+            summary="Replication progress of some partitions is unknown.",
+            description=f"{THE_FLOW}: {{{{ $value | humanize }}}} partitions are UNKNOWN.",
         ),
         # A warning only: KafkaMirrorRpoExceeded wakes the on-call if records wait for long.
         Alert(
@@ -236,9 +245,9 @@ def of_the_unknown() -> list[Alert]:
             expr=f"count by ({BY_TOPIC}) ({metric('partition_status')} == {Status.ABSENT.value})",
             lasts="10m",
             severity="warning",
-            summary="The target has no counterpart of a topic, or not of all its partitions: nothing of them is mirrored.",
+            summary="A topic or some of its partitions do not exist on the target and are not replicated.",
             description=(
-                f"{THE_TOPIC}: {{{{ $value | humanize }}}} topic-partitions are not on the target; the log has the reason."
+                f"{THE_TOPIC}: {{{{ $value | humanize }}}} partitions are not on the target. The log shows the reason."
             ),
         ),
     ]
@@ -255,7 +264,7 @@ def of_standstills() -> list[Alert]:
             ),
             lasts="2m",
             severity="critical",
-            summary="A flow has reported nothing for five minutes and records wait.",
+            summary="A flow has reported nothing for five minutes while records are waiting.",
             description=f"{THE_FLOW}: no report for {{{{ $value | humanizeDuration }}}}.",
         ),
         Alert(
@@ -264,10 +273,10 @@ def of_standstills() -> list[Alert]:
             lasts="5m",
             keeps="10m",
             severity="critical",
-            summary="Topic-partitions stand still while records wait.",
+            summary="Partitions are stalled: records are waiting and none is copied.",
             description=(
-                f"{THE_TOPIC}: of {{{{ $value | humanize }}}} topic-partitions nothing was copied in 10 minutes, "
-                "and they were behind all the time."
+                f"{THE_TOPIC}: {{{{ $value | humanize }}}} partitions have copied nothing for 10 minutes although records "
+                "were waiting."
             ),
         ),
         # A broker ends a transaction after transaction.max.timeout.ms, 15 minutes: an older one hangs.
@@ -279,22 +288,22 @@ def of_standstills() -> list[Alert]:
             ),
             lasts="2m",
             severity="warning",
-            summary="A transaction that hangs on the source holds up a topic.",
-            description=f"{THE_TOPIC}: records wait for {{{{ $value | humanizeDuration }}}}; the log names the producer.",
+            summary="A hanging transaction on the source blocks a topic.",
+            description=f"{THE_TOPIC}: records have waited for {{{{ $value | humanizeDuration }}}}. The log names the producer.",
         ),
     ]
 
 
 def of_losses(monitoring: Monitoring) -> list[Alert]:
-    """Return the alerts about records that are lost, or would be after a fail-over."""
+    """Return the alerts about records that are lost, or would be after a failover."""
     return [
         Alert(
             name="KafkaMirrorRpoExceeded",
             expr=waits_longer(monitoring.rpo_critical_s),
             lasts="5m",
             severity="critical",
-            summary="A topic is further behind than a fail-over may cost.",
-            description=f"{THE_TOPIC}: its first record that is not mirrored waits for {{{{ $value | humanizeDuration }}}}.",
+            summary="A topic's lag exceeds the recovery point objective (RPO).",
+            description=f"{THE_TOPIC}: the first unreplicated record has waited for {{{{ $value | humanizeDuration }}}}.",
         ),
         Alert(
             name="KafkaMirrorRecordsLost",
@@ -302,25 +311,25 @@ def of_losses(monitoring: Monitoring) -> list[Alert]:
             lasts="0m",
             keeps="1h",
             severity="critical",
-            summary="Records were deleted at the source before they were mirrored.",
-            description=f"{THE_TOPIC} lost about {{{{ $value | humanize }}}} records; the log has the exact range.",
+            summary="Records were deleted at the source before they were replicated.",
+            description=f"{THE_TOPIC} lost about {{{{ $value | humanize }}}} records. The log shows the exact range.",
         ),
         Alert(
             name="KafkaMirrorRetentionImminent",
             expr=retention_within(1800),
             lasts="5m",
             severity="critical",
-            summary="Within half an hour the source may delete records that are not mirrored.",
-            description=f"{THE_TOPIC}: in {{{{ $value | humanizeDuration }}}} retention may reach the first record that waits.",
+            summary="The source may delete unreplicated records within 30 minutes.",
+            description=f"{THE_TOPIC}: retention may delete the first waiting record in {{{{ $value | humanizeDuration }}}}.",
         ),
         Alert(
             name="KafkaMirrorFreshnessBurnsFast",
             expr=f"{burns(14.4, '1h', '5m')}\nor {burns(6, '6h', '30m')}",
             lasts="2m",
             severity="critical",
-            summary="The month's freshness budget is gone within days at this pace.",
+            summary="At the present rate, the month's freshness budget is used up within days.",
             description=(
-                f"{THE_FLOW}: {{{{ $value | humanizePercentage }}}} of it was more than {FRESH_S} s behind, or not known."
+                f"{THE_FLOW}: {{{{ $value | humanizePercentage }}}} of its partitions lagged over {FRESH_S} s or were unknown."
             ),
         ),
         Alert(
@@ -328,7 +337,7 @@ def of_losses(monitoring: Monitoring) -> list[Alert]:
             expr=f"max by ({BY_FLOW}) ({metric('slots')}) > sum by ({BY_FLOW}) ({metric('slots_owned')})",
             lasts="3m",
             severity="critical",
-            summary="Slots of a flow are served by no process.",
+            summary="No process serves some slots of a flow.",
             description=f"{THE_FLOW}: fewer than its {{{{ $value | humanize }}}} slots are served.",
         ),
         Alert(
@@ -337,32 +346,32 @@ def of_losses(monitoring: Monitoring) -> list[Alert]:
             lasts="0m",
             keeps="1h",
             severity="critical",
-            summary="Records on the target are not what the source has.",
+            summary="Records on the target differ from the source.",
             description=f"{THE_TOPIC}: {{{{ $value | humanize }}}} records differ or are missing.",
         ),
     ]
 
 
 def of_delays(monitoring: Monitoring) -> list[Alert]:
-    """Return the alerts about records that are late, and may be lost some day."""
+    """Return the alerts about records that are late and may be lost later."""
     return [
         Alert(
             name="KafkaMirrorRpoAtRisk",
             expr=waits_longer(monitoring.rpo_warning_s),
             lasts="5m",
             severity="warning",
-            summary="A topic is minutes behind.",
-            description=f"{THE_TOPIC}: its first record that is not mirrored waits for {{{{ $value | humanizeDuration }}}}.",
+            summary="A topic lags by minutes.",
+            description=f"{THE_TOPIC}: the first unreplicated record has waited for {{{{ $value | humanizeDuration }}}}.",
         ),
         Alert(
             name="KafkaMirrorPartitionPaused",
             expr=f"sum by ({BY_TOPIC}) ({metric('partition_paused')}) > 0",
             lasts="5m",
             severity="warning",
-            summary="Topic-partitions are paused after an error; the others flow.",
+            summary="Partitions are paused after an error; the other partitions are replicated.",
             description=(
-                f"{THE_TOPIC}: {{{{ $value | humanize }}}} topic-partitions are tried again with growing pauses; "
-                "the log has the reason."
+                f"{THE_TOPIC}: {{{{ $value | humanize }}}} partitions are retried with growing delays. The log shows the "
+                "reason."
             ),
         ),
         Alert(
@@ -370,8 +379,8 @@ def of_delays(monitoring: Monitoring) -> list[Alert]:
             expr=f'sum by ({BY_FLOW}, status) ({STATUSES}{{status=~"warn|stop|stall|rewind|lost"}}) > 0',
             lasts="15m",
             severity="warning",
-            summary="Topic-partitions of a flow are not well, and stay so.",
-            description=f"{THE_FLOW}: {{{{ $value | humanize }}}} topic-partitions are {{{{ $labels.status | toUpper }}}}.",
+            summary="Partitions of a flow have been unhealthy for 15 minutes.",
+            description=f"{THE_FLOW}: {{{{ $value | humanize }}}} partitions are {{{{ $labels.status | toUpper }}}}.",
         ),
         Alert(
             name="KafkaMirrorLagIncreasing",
@@ -379,53 +388,53 @@ def of_delays(monitoring: Monitoring) -> list[Alert]:
             lasts="15m",
             keeps="10m",
             severity="warning",
-            summary="A topic falls behind more and more.",
+            summary="A topic's lag keeps growing.",
             description=(
-                f"{THE_TOPIC} was behind for 15 minutes without a break, by more than a minute, and its lag still grows."
+                f"{THE_TOPIC} has lagged for 15 minutes without a break, by more than a minute, and its lag still grows."
             ),
         ),
         Alert(
             name="KafkaMirrorCatchUpTooSlow",
-            # By the lag's own slope: records that are copied are fewer than offsets where transactions leave markers.
+            # From the slope of the lag: with transactions there are more offsets than copied records, because of markers.
             expr=f"({LAG} / -(deriv({LAG}[15m]) < 0) > 3600)\nand ({LAG_SECONDS} > 60)",
             lasts="15m",
             severity="warning",
-            summary="At its present rate a topic needs more than an hour to catch up.",
-            description=f"{THE_TOPIC} would be level in {{{{ $value | humanizeDuration }}}}.",
+            summary="At its present rate, a topic needs more than an hour to catch up.",
+            description=f"{THE_TOPIC} would catch up in {{{{ $value | humanizeDuration }}}}.",
         ),
     ]
 
 
 def of_budgets() -> list[Alert]:
-    """Return the alerts about what is used up slowly."""
+    """Return the alerts about budgets that shrink slowly."""
     return [
         Alert(
             name="KafkaMirrorRetentionAtRisk",
             expr=retention_within(7200),
             lasts="5m",
             severity="warning",
-            summary="Within two hours the source may delete records that are not mirrored.",
-            description=f"{THE_TOPIC}: in {{{{ $value | humanizeDuration }}}} retention may reach the first record that waits.",
+            summary="The source may delete unreplicated records within two hours.",
+            description=f"{THE_TOPIC}: retention may delete the first waiting record in {{{{ $value | humanizeDuration }}}}.",
         ),
         Alert(
             name="KafkaMirrorFreshnessBurnsSlowly",
             expr=f"{burns(3, '1d', '2h')}\nor {burns(1, '3d', '6h')}",
             lasts="1h",
             severity="warning",
-            summary="The month's freshness budget will not last at this pace.",
+            summary="At the present rate, the month's freshness budget will not last.",
             description=(
-                f"{THE_FLOW}: {{{{ $value | humanizePercentage }}}} of it was more than {FRESH_S} s behind, or not known."
+                f"{THE_FLOW}: {{{{ $value | humanizePercentage }}}} of its partitions lagged over {FRESH_S} s or were unknown."
             ),
         ),
     ]
 
 
 def of_timing() -> list[Alert]:
-    """Return the alerts about hand-overs that are late and clocks that differ."""
+    """Return the alerts about late handovers and clock differences."""
     return [
         Alert(
             name="KafkaMirrorHandoversFail",
-            # 1.5: increase() extrapolates a single one to a little more than 1. Behind an outage hand-overs are late by nature.
+            # 1.5: increase() extrapolates a single takeover to a little more than 1. After an outage, late handovers are normal.
             expr=(
                 f"((sum by ({BY_FLOW}, slot) (increase({metric('takeovers_total')}[30m])) > 1.5)\n"
                 f"or (sum by ({BY_FLOW}, slot) (increase({metric('late_handovers_total')}[30m])) > 10))\n"
@@ -435,24 +444,24 @@ def of_timing() -> list[Alert]:
             keeps="10m",
             severity="warning",
             summary="Windows wait for each other: records are copied in bursts.",
-            description=f"{THE_FLOW}, slot {{{{ $labels.slot }}}}: {{{{ $value | humanize }}}} windows in half an hour.",
+            description=f"{THE_FLOW}, slot {{{{ $labels.slot }}}}: {{{{ $value | humanize }}}} windows in 30 minutes.",
         ),
         Alert(
             name="KafkaMirrorClockSkew",
             expr=f"max by ({BY_FLOW}) ({metric('clock_skew_seconds')}) > {CLOCK_SKEW_S}",
             lasts="10m",
             severity="warning",
-            summary="Records have timestamps of the future: their ages and latencies are too small.",
-            description=f"{THE_FLOW}: timestamps are {{{{ $value | humanizeDuration }}}} ahead of the mirror's clock.",
+            summary="Records have timestamps in the future: their measured ages and latencies are too small.",
+            description=f"{THE_FLOW}: timestamps are {{{{ $value | humanizeDuration }}}} ahead of the process' clock.",
         ),
         Alert(
             name="KafkaMirrorClusterClockSkew",
             expr=f"max by ({BY_FLOW}, cluster) (abs({metric('cluster_clock_skew_seconds')})) > {CLOCK_SKEW_S}",
             lasts="10m",
             severity="warning",
-            summary="A cluster's clock and the mirror's differ: lag in seconds, ages and retention are not what they seem.",
+            summary="The clocks of a cluster and of kafka-mirror differ: time lag, ages and retention headroom are wrong.",
             description=(
-                f"{THE_FLOW}: the clock of {{{{ $labels.cluster }}}}'s controller and the mirror's are "
+                f"{THE_FLOW}: the clocks of {{{{ $labels.cluster }}}}'s controller and of the process are "
                 "{{ $value | humanizeDuration }} apart."
             ),
         ),
@@ -467,7 +476,7 @@ def of_upkeep() -> list[Alert]:
             expr=f"time() - max by ({BY_FLOW}) ({metric('last_verify_timestamp_seconds')}) > 3600",
             lasts="5m",
             severity="warning",
-            summary="Nothing has been compared for an hour.",
+            summary="No verification round has ended for an hour.",
             description=f"{THE_FLOW}: the last round ended {{{{ $value | humanizeDuration }}}} ago.",
         ),
         Alert(
@@ -476,23 +485,23 @@ def of_upkeep() -> list[Alert]:
             lasts="15m",
             severity="warning",
             summary="Processes that share a flow have different settings.",
-            description=f"{THE_FLOW}: what is replicated depends on which process serves it.",
+            description=f"{THE_FLOW}: replication depends on which process serves a slot.",
         ),
         Alert(
             name="KafkaMirrorHeartbeatLate",
             expr=f"time() - max by ({BY_FLOW}) ({metric('last_heartbeat_timestamp_seconds')}) > 60",
             lasts="5m",
             severity="warning",
-            summary="The target has taken no heartbeat for a minute and more.",
-            description=f"{THE_FLOW}: none for {{{{ $value | humanizeDuration }}}}.",
+            summary="The target has acknowledged no heartbeat for more than a minute.",
+            description=f"{THE_FLOW}: no heartbeat for {{{{ $value | humanizeDuration }}}}.",
         ),
         Alert(
             name="KafkaMirrorDrillOverdue",
             expr=f"time() - max by ({BY_FLOW}) ({metric('drill_due_timestamp_seconds')}) > 0",
             lasts="5m",
             severity="warning",
-            summary="No drill has passed for two intervals: nobody knows whether this flow can be switched.",
-            description=f"{THE_FLOW}: one should have passed {{{{ $value | humanizeDuration }}}} ago.",
+            summary="No drill has passed for two intervals: whether the flow can be switched is unknown.",
+            description=f"{THE_FLOW}: a drill should have passed {{{{ $value | humanizeDuration }}}} ago.",
         ),
     ]
 
@@ -500,14 +509,14 @@ def of_upkeep() -> list[Alert]:
 def of_groups() -> list[Alert]:
     """Return the alerts about consumer groups and their checkpoints."""
     return [
-        # Apart from the next one: a flow whose first rounds fail knows no group that could be stale.
+        # Separate from the next alert: a flow whose first rounds fail has no group that could be stale.
         Alert(
             name="KafkaMirrorCheckpointErrors",
             expr=f"sum by ({BY_FLOW}) (increase({metric('checkpoint_errors_total')}[5m])) > 0",
             lasts="10m",
             severity="warning",
-            summary="Offsets of consumer groups are not translated: rounds of checkpoints fail again and again.",
-            description=f"{THE_FLOW}: {{{{ $value | humanize }}}} rounds failed in 5 minutes; the log has the reason.",
+            summary="Offsets of consumer groups are not translated: rounds of checkpoints fail repeatedly.",
+            description=f"{THE_FLOW}: {{{{ $value | humanize }}}} rounds failed in 5 minutes. The log shows the reason.",
         ),
         Alert(
             name="KafkaMirrorCheckpointStale",
@@ -517,43 +526,43 @@ def of_groups() -> list[Alert]:
             lasts="10m",
             severity="warning",
             summary="A consumer group's checkpoint is more than five minutes old.",
-            description=f"{THE_GROUP} would read again what it has read in {{{{ $value | humanizeDuration }}}}.",
+            description=f"{THE_GROUP} would re-read what it has read in the last {{{{ $value | humanizeDuration }}}}.",
         ),
         Alert(
             name="KafkaMirrorGroupCannotFailOver",
             expr=f'sum by ({BY_FLOW}, group) ({metric("group_partitions")}{{state=~"{NO_WAY}"}}) > 0',
             lasts="30m",
             severity="warning",
-            summary="A consumer group has topic-partitions with no offset to go on from on the target.",
-            description=f"{THE_GROUP} cannot fail over on {{{{ $value | humanize }}}} topic-partitions.",
+            summary="A consumer group has no offset to resume from on the target for some partitions.",
+            description=f"{THE_GROUP} cannot fail over on {{{{ $value | humanize }}}} partitions.",
         ),
     ]
 
 
 def of_monitoring() -> list[Alert]:
-    """Return the alerts about what the numbers leave out."""
+    """Return the alerts about metrics that are incomplete."""
     return [
         Alert(
             name="KafkaMirrorListenerErrors",
             expr=f"increase({metric('listener_errors_total')}[15m]) > 0",
             lasts="0m",
             severity="warning",
-            summary="Reports of the stream could not be read: counts are too small.",
-            description="{{ $labels.instance }} failed to read progress events; the log has the error.",
+            summary="Reports of the stream could not be read: counters are too small.",
+            description="{{ $labels.instance }} failed to read progress events. The log shows the error.",
         ),
         Alert(
             name="KafkaMirrorSeriesLimitReached",
             expr=f"{metric('dropped_series')} > 0",
             lasts="10m",
             severity="warning",
-            summary="There are more series than the cap allows: partitions are folded into their topics.",
-            description="{{ $labels.instance }} leaves out {{ $value | humanize }} series.",
+            summary="There are more series than mirror.metrics.max.series allows: partitions are folded into their topics.",
+            description="{{ $labels.instance }} folded or removed {{ $value | humanize }} series.",
         ),
     ]
 
 
 def of_changes(monitoring: Monitoring) -> list[Alert]:
-    """Return the alerts about what somebody is to know, and nobody to be woken for."""
+    """Return the alerts for information only."""
     return [
         Alert(
             name="KafkaMirrorOffsetRewind",
@@ -561,16 +570,16 @@ def of_changes(monitoring: Monitoring) -> list[Alert]:
             lasts="0m",
             keeps="30m",
             severity="info",
-            summary="A position moved because the source's log was truncated or its topic created again.",
-            description=f"{THE_TOPIC}.",
+            summary="A position was reset because the source's log was truncated or its topic created again.",
+            description=f"{THE_TOPIC}: the log shows the reason.",
         ),
-        # Not a warning: where synchronization is off, somebody has chosen it.
+        # Not a warning: synchronization may be off on purpose.
         Alert(
             name="KafkaMirrorConfigDrift",
             expr=f"max by ({BY_TOPIC}) ({metric('config_drift_settings')}) > 0",
             lasts="30m",
             severity="info",
-            summary="Settings of a remote topic are not what the source's say they should be.",
+            summary="Settings of a remote topic differ from the source topic's.",
             description=f"{THE_TOPIC} differs in {{{{ $value | humanize }}}} settings.",
         ),
     ]

@@ -1,7 +1,7 @@
-"""Turn boards into Grafana's JSON, by grafanalib; the only module that knows either. Pure.
+"""Convert dashboards to Grafana's JSON with grafanalib, which only this module uses. Pure.
 
-grafanalib writes a schema of 2017 around panels of today: its nulls and dead keys are cleaned away, and what it has no class
-for (heatmaps and status histories of today) are panels of ours in its frame.
+grafanalib writes a schema of 2017 around current panels: its nulls and obsolete keys are removed. Panel kinds that it lacks
+(current heatmaps and status histories) are added here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dashboards.monitoring import DEFAULT
 from dashboards.panels import COUNT, WIDTH, Board, Panel, Query, Row
 from dashboards.queries import FIRING, FLOW, JOB, TOPIC, flows, restarts_now, starts_now, takeovers_now
 from dashboards.recording import metric
-from metrics.verdict import FLOW_STATUSES, Status
+from metrics.partition_status import FLOW_STATUSES, Status
 
 SCHEMA = 39  # Grafana 10.4 and newer take it as it is
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
@@ -60,14 +60,14 @@ FLOW_REGEX = r"""/flow="(?<text>[^"]+)".*?(?<value>source="[^"]+",target="[^"]+"
 
 @attr.s
 class _Plain(core.Panel):
-    """A panel whose kind grafanalib has no class for."""
+    """A panel of a kind that grafanalib lacks."""
 
     kind: str = attr.ib(default="")
     options: dict[str, Any] = attr.ib(factory=dict)
     fields: dict[str, Any] = attr.ib(factory=dict)
 
     def to_json_data(self) -> dict[str, Any]:
-        """Return the panel as grafanalib's encoder takes it."""
+        """Return the panel for grafanalib's encoder."""
         made: dict[str, Any] = self.panel_json(
             {"type": self.kind, "options": self.options, "fieldConfig": {"defaults": self.fields, "overrides": []}}
         )
@@ -75,7 +75,7 @@ class _Plain(core.Panel):
 
 
 def board_json(board: Board, runbook: str = DEFAULT.runbook) -> dict[str, Any]:
-    """Return one board's JSON; the same on every machine."""
+    """Return one dashboard's JSON, equal on all machines."""
     dashboard = core.Dashboard(
         title=board.title,
         uid=board.uid,
@@ -92,13 +92,13 @@ def board_json(board: Board, runbook: str = DEFAULT.runbook) -> dict[str, Any]:
         links=_links(board, runbook),
     )
     made: dict[str, Any] = _clean(_encoded(dashboard))
-    made["graphTooltip"] = 1  # one crosshair over all panels
+    made["graphTooltip"] = 1  # a shared crosshair
     made["panels"] = [_pruned(panel) for panel in made["panels"]]
     return made
 
 
 def _pruned(panel: dict[str, Any]) -> dict[str, Any]:
-    """Return a panel without what grafanalib puts at its top level and Grafana's schema does not know there."""
+    """Return a panel without grafanalib's top-level keys that Grafana's schema lacks."""
     if panel["type"] == "row":
         known = ("collapsed", "gridPos", "id", "panels", "repeat", "title", "type")
         return {key: panel[key] for key in known if key in panel}
@@ -110,7 +110,7 @@ def _pruned(panel: dict[str, Any]) -> dict[str, Any]:
 
 
 def _encoded(value: Any) -> Any:
-    """Return plain JSON values of what grafanalib's objects say of themselves."""
+    """Return plain JSON values of grafanalib's objects."""
     if hasattr(value, "to_json_data"):
         return _encoded(value.to_json_data())
     if isinstance(value, dict):
@@ -122,7 +122,7 @@ def _encoded(value: Any) -> Any:
 
 def _clean(value: Any) -> Any:
     if isinstance(value, dict):
-        is_step = value.keys() == {"color", "value"}  # of thresholds: the lowest one begins at null
+        is_step = value.keys() == {"color", "value"}  # of thresholds: the lowest one is null
         return {
             key: each if key in _BY_NAME else _clean(each)
             for key, each in value.items()
@@ -134,7 +134,7 @@ def _clean(value: Any) -> Any:
 
 
 def _laid_out(rows: tuple[Row, ...]) -> list[Any]:
-    """Return panels with their places: from left to right, a new line where the width is full, a heading per row."""
+    """Return panels with their places: from left to right, under a heading per row."""
     made: list[Any] = []
     y = 0
     for row in rows:
@@ -227,7 +227,7 @@ def _lines(panel: Panel, common: dict[str, Any]) -> core.TimeSeries:
         extraJson={
             "fieldConfig": {
                 "defaults": {"color": {"mode": "palette-classic"}, **_thresholds(panel)},
-                "overrides": _verdict_colours() if panel.queries[0].legend == "{{status}}" else [],
+                "overrides": _status_colours() if panel.queries[0].legend == "{{status}}" else [],
             },
             "options": {"legend": {"showLegend": True}},
         },
@@ -241,7 +241,7 @@ def _thresholds(panel: Panel) -> dict[str, Any]:
     return {"thresholds": {"mode": "absolute", "steps": steps}}
 
 
-def _verdict_colours() -> list[dict[str, Any]]:
+def _status_colours() -> list[dict[str, Any]]:
     return [
         {
             "matcher": {"id": "byName", "options": word.lower()},
@@ -252,7 +252,10 @@ def _verdict_colours() -> list[dict[str, Any]]:
 
 
 def _table(panel: Panel, common: dict[str, Any]) -> core.Table:
-    """Return a table of one line for each set of labels; every column has a unit of its own, and labels have none."""
+    """Return a table with a line for each set of labels.
+
+    Every value column has its unit.
+    """
     renamed = {f"Value #{letter}": query.column for query, letter in zip(panel.queries, "ABCDEFGH", strict=False)}
     renamed |= {"Value": panel.queries[0].column}  # a lone query's column has no letter
     columns = [*LABELS, *renamed]
@@ -269,7 +272,7 @@ def _table(panel: Panel, common: dict[str, Any]) -> core.Table:
         sortBy=[core.TableSortByField(displayName=panel.queries[0].column, desc=True)],
         overrides=[
             *units,
-            _linked("topic", "Board of this topic", _topic_url()),
+            _linked("topic", "Dashboard of this topic", _topic_url()),
             _linked("partition", "Lag inspector", _inspector_url()),
             _worded_status(),
         ],
@@ -371,7 +374,7 @@ def _timeline(panel: Panel, common: dict[str, Any]) -> _Plain:
 
 
 def _templates(board: Board) -> list[dict[str, Any]]:
-    """Return the board's variables; each of its queries asks for those before it."""
+    """Return the dashboard's variables; each query selects by the variables before it."""
     datasource = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
     names = ("job", "source", "target", *board.variables)
     inspector = {
@@ -388,7 +391,7 @@ def _templates(board: Board) -> list[dict[str, Any]]:
 
 
 def _flow() -> dict[str, Any]:
-    """Return the hidden variable that rows are repeated over: shown as a->b, its value the matchers of that flow."""
+    """Return the hidden variable of repeated rows: a flow's name, with its matchers as value."""
     return {
         **_variable("flow", has_all=True),
         "hide": 2,
@@ -397,9 +400,9 @@ def _flow() -> dict[str, Any]:
 
 
 def _variable(name: str, *, has_all: bool) -> dict[str, Any]:
-    """Return a variable; one without All begins with the first that there is.
+    """Return a variable. Without All, its default is the first value.
 
-    All jobs are those of the mirror, by name: `.+` would count every process that Prometheus scrapes.
+    "All jobs" means the mirror's jobs, by name: `.+` would count every process that Prometheus scrapes.
     """
     query = _VARIABLES[name]
     everything: dict[str, Any] = {"current": {"text": "All", "value": "$__all"}} if has_all else {}
@@ -437,7 +440,7 @@ def _annotations() -> list[dict[str, Any]]:
         of("Alerts", FIRING, "red", "{{alertname}}"),
         of("Query restarts", restarts_now(), "orange", "query restarted"),
         of("Starts", starts_now(), "blue", "{{instance}} started"),
-        of("Take-overs", takeovers_now(), "purple", "slots taken over"),
+        of("Takeovers", takeovers_now(), "purple", "slots taken over"),
         of(
             "Deploys",
             f"{build} unless {build} offset 5m",
@@ -458,12 +461,10 @@ def _links(board: Board, runbook: str) -> list[dict[str, Any]]:
         "type": "dashboards",
         "tags": [TAG],
         "icon": "external link",
-        "tooltip": "The other boards, same flow and time",
+        "tooltip": "The other dashboards, for the same flow and time range",
     }
     return [
-        {"title": "Boards", **others, "includeVars": True, "asDropdown": True, **keep},
-        link(
-            "Lag inspector", "${inspector}", "external link", "Every topic-partition, and why its verdict is what it is"
-        ),
+        {"title": "Dashboards", **others, "includeVars": True, "asDropdown": True, **keep},
+        link("Lag inspector", "${inspector}", "external link", "The status of every partition, with its reason"),
         link("Runbook", runbook, "doc", "What each alert means and what to do"),
     ]

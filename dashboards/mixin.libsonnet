@@ -1,15 +1,15 @@
-// The boards and rules as a monitoring mixin: https://monitoring.mixins.dev.
+// The dashboards and rules as a monitoring mixin: https://monitoring.mixins.dev.
 //
 //   local mirror = (import 'dashboards/mixin.libsonnet') + { _config+:: { selector: 'job="mirror-eu"' } };
 //   mirror.prometheusAlerts, mirror.prometheusRules, mirror.grafanaDashboards
 {
   _config+:: {
-    // How Prometheus selects the mirror's processes, where rules ask for series that are not the mirror's own.
+    // Selects the mirror's processes in Prometheus, for series without the mirror's prefix (up, process_*).
     selector: 'job="kafka-mirror"',
-    // How long the first unreplicated record of a topic may wait.
+    // Time lag of a topic, in seconds, above which alerts fire.
     rpo_warning_s: 300,
     rpo_critical_s: 1800,
-    // Where alerts and boards link to; without an inspector, alerts have no link to it.
+    // Targets of links in alerts and dashboards; without an inspector, alerts have no link to it.
     runbook: 'docs/runbook.md',
     grafana: 'http://localhost:3000',
     inspector: '',

@@ -1,4 +1,4 @@
-"""Hold what a team sets about the rules: which targets are the mirror's, what is too late, where links lead."""
+"""Hold the parameters of the generated rules: scrape job, thresholds, addresses of links."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitoring:
-    """Selector, thresholds and addresses of the generated rules; the defaults are those of the files in the repository.
+    """Parameters of the generated rules; the files in the repository have the defaults.
 
     Attributes:
-        selector: Matchers of the scrape job, for the series that are not the mirror's own (`up`, `process_*`).
-        rpo_warning_s: A topic whose first unreplicated record waits longer is worth a look. A number, or its placeholder.
-        rpo_critical_s: And longer than this, worth waking somebody.
+        selector: Matchers of the scrape job, for series without the mirror's prefix (`up`, `process_*`).
+        rpo_warning_s: Time lag of a topic above which a warning fires. A number, or its placeholder.
+        rpo_critical_s: Time lag of a topic above which a critical alert fires.
         runbook: Address of the runbook, for links.
         grafana: Address of Grafana.
         inspector: Address of the lag inspector, "" for no links to it.
@@ -27,5 +27,5 @@ class Monitoring:
 
 
 DEFAULT = Monitoring()
-# For the Helm chart and the mixin, which fill in what a team sets: `@selector@`, and so on.
+# For the Helm chart and the mixin, which replace `@selector@`, and so on.
 PLACEHOLDERS = Monitoring(**{each.name: f"@{each.name}@" for each in fields(Monitoring)})

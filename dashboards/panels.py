@@ -1,4 +1,4 @@
-"""Describe boards in our own words; dashboards/grafana.py turns them into Grafana's. Pure."""
+"""Describe dashboards independently of Grafana; dashboards/grafana.py converts them. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ COUNT = "locale"  # the unit of counts in tables: 18,000 rather than 18 K
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One PromQL expression. `legend` is Grafana's template; `column` names the value in a table, `unit` is that column's."""
+    """One PromQL expression.
+
+    `legend` is Grafana's template; `column` and `unit` are for the value in a table.
+    """
 
     expr: str
     legend: str = ""
@@ -21,10 +24,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One panel. `unit` is Grafana's id, of all values but a table's.
+    """One panel. `unit` is Grafana's id, for all values but a table's.
 
-    `steps` are (from value, colour); the first one's value is the lowest. `may_be_empty` says why a healthy mirror may have
-    nothing to show here, so that a check can tell it from a typing error.
+    `steps` are (from value, colour), the lowest first. `may_be_empty` is the reason why the panel of a healthy mirror may be
+    empty, so that a check can distinguish it from a typing error.
     """
 
     kind: Literal["stat", "lines", "stack", "table", "heatmap", "statuses", "timeline"]
@@ -41,7 +44,9 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Panels under one heading, set from left to right; or the same for each flow, under a heading each.
+    """Panels under one heading, from left to right.
+
+    With `each_flow`, the row is repeated for each flow under its own heading.
 
     The queries of a row of `each_flow` select by `queries.ONE_FLOW`, and its title may name `$flow`.
     """
@@ -53,9 +58,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """One board, which answers one question.
+    """One dashboard, which answers one question.
 
-    `variables` are those beside datasource, job, source and target; `chosen` of them have no All.
+    `variables` are those in addition to datasource, job, source and target; `chosen` ones have no All.
     """
 
     uid: str
@@ -78,7 +83,7 @@ def stat(
     may_be_empty: str = "",
     words: tuple[tuple[int, str, str], ...] = (),
 ) -> Panel:
-    """Return a single number, coloured by its steps, or a word where it is a code."""
+    """Return a number coloured by its steps, or the word of a code."""
     return Panel(
         kind="stat",
         title=title,

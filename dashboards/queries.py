@@ -1,6 +1,6 @@
-"""Name the queries that boards ask Prometheus, as functions over the catalogue. Pure.
+"""Define the dashboards' Prometheus queries as functions over the catalogue. Pure.
 
-`$job`, `$source`, `$target`, `$topic`, `$partition`, `$group` and `$instance` are the boards' variables, `${flow:raw}` is the one
+`$job`, `$source`, `$target`, `$topic`, `$partition`, `$group` and `$instance` are the dashboards' variables, `${flow:raw}` is the
 flow of a repeated row; `metric` refuses a name that the catalogue lacks.
 """
 
@@ -33,7 +33,7 @@ from metrics.objective import OBJECTIVE
 
 JOB = 'job=~"$job"'
 FLOW = f'{JOB},source=~"$source",target=~"$target"'
-ONE_FLOW = f"{JOB},${{flow:raw}}"  # matchers of the flow that a row is repeated for
+ONE_FLOW = f"{JOB},${{flow:raw}}"  # matchers of a repeated row's flow
 PROCESS = f'{JOB},instance=~"$instance"'
 TOPIC = f'{FLOW},topic=~"$topic"'
 PARTITION = f'{TOPIC},partition=~"$partition"'
@@ -42,7 +42,7 @@ BY_EFFECT = "source, target, effect"
 BY_PARTITION = "source, target, topic, partition"
 BY_TOPIC = "source, target, topic"
 BY_GROUP = "source, target, group"
-WELL = "translated|synced"  # what became of a group's offset, where that is as good as it gets
+HEALTHY = "translated|synced"  # states of a group's offset
 EVERY = "$__rate_interval"
 FIRING = 'ALERTS{alertname=~"KafkaMirror.*",alertstate="firing"}'
 
@@ -58,31 +58,31 @@ def recorded(name: str, where: str = FLOW) -> str:
 
 
 def flows() -> str:
-    """The flows that are chosen, each with its name a->b."""
+    """The selected flows, each with its name a->b."""
     return f'label_join(group by (source, target) ({of("partitions")}), "flow", "->", "source", "target")'
 
 
-# --- is it well? ---------------------------------------------------------------------------------------------------
+# --- is it healthy? ------------------------------------------------------------------------------------------------
 
 
 def fresh_ratio() -> str:
-    """Share of topic-partitions known to be no more than the objective's 60 s behind, of those that are expected."""
+    """Share of expected partitions that are known to be fresh."""
     return f"sum({recorded(GOOD)}) / sum({recorded(EXPECTED)})"
 
 
 def partitions_not_ok() -> str:
-    """Topic-partitions with a verdict other than OK."""
+    """Partitions with a status other than OK."""
     not_ok = f'{FLOW},status!="ok"'
     return f"sum({recorded(STATUSES, not_ok)})"
 
 
 def partitions_by_status(where: str = FLOW) -> str:
-    """Topic-partitions by verdict."""
+    """Partitions by status."""
     return f"sum by (status) ({recorded(STATUSES, where)})"
 
 
-def worst_verdict_by_flow() -> str:
-    """The worst verdict of each flow's topic-partitions; UNKNOWN while nobody tells of it."""
+def worst_status_by_flow() -> str:
+    """The worst status of each flow's partitions; UNKNOWN while no process reports the flow."""
     return recorded(WORST)
 
 
@@ -102,28 +102,28 @@ def processes_up() -> str:
 
 
 def processes_known() -> str:
-    """Processes that Prometheus is to scrape."""
+    """Processes that Prometheus should scrape."""
     return f"count(up{{{PROCESS}}})"
 
 
 def out_of_order() -> str:
-    """Processes, lanes and clusters that are down; where no process answers, those processes alone are known."""
+    """Processes, lanes and clusters that are down; if no process responds, only processes are known."""
     down = processes_down()
     return f"{down} + ({queries_down()} or 0 * {down}) + ({clusters_down()} or 0 * {down})"
 
 
 def clusters_down() -> str:
-    """Clusters that do not answer."""
+    """Clusters that do not respond."""
     return f"sum(1 - max by (cluster) ({of('cluster_up', JOB)}))"
 
 
 def cluster_up() -> str:
-    """Which clusters answer."""
+    """1 for clusters that respond, else 0."""
     return f"max by (cluster) ({of('cluster_up', PROCESS)})"
 
 
 def alerts_firing() -> str:
-    """Alerts of this project that fire."""
+    """Firing alerts of kafka-mirror."""
     return f"count({FIRING}) or vector(0)"
 
 
@@ -132,36 +132,36 @@ def alerts_by_name() -> str:
     return f"count by (alertname, severity) ({FIRING})"
 
 
-# --- how far behind? -------------------------------------------------------------------------------------------------
+# --- how large is the lag? -------------------------------------------------------------------------------------------
 
 
 def lag_seconds_max(where: str = FLOW) -> str:
-    """How long the longest waiting record waits."""
+    """How long the longest waiting record has waited."""
     return f"max({recorded(FLOW_LAG_SECONDS) if where == FLOW else of('lag_seconds', where)})"
 
 
 def lag_seconds_by_flow() -> str:
-    """The same by flow."""
+    """How long the longest waiting record has waited, by flow."""
     return f"max by (source, target) ({recorded(FLOW_LAG_SECONDS)})"
 
 
 def lag_seconds_by_topic() -> str:
-    """The same by topic."""
+    """How long the longest waiting record has waited, by topic."""
     return f"max by ({BY_TOPIC}) ({recorded(LAG_SECONDS, TOPIC)})"
 
 
 def lag_records_total(where: str = FLOW) -> str:
-    """Records that wait."""
+    """Waiting records."""
     return f"sum({recorded(FLOW_LAG) if where == FLOW else of('lag_records', where)})"
 
 
 def lag_records_by_flow() -> str:
-    """The same by flow."""
+    """Waiting records by flow."""
     return f"sum by (source, target) ({recorded(FLOW_LAG)})"
 
 
 def lag_records_by_topic() -> str:
-    """The same by topic."""
+    """Waiting records by topic."""
     return f"sum by ({BY_TOPIC}) ({recorded(LAG, TOPIC)})"
 
 
@@ -174,14 +174,16 @@ def worst(
     over: str = "max_over_time",
     rank: str = "topk",
 ) -> str:
-    """Those with the largest value in the time shown: the same ones all the while, so that no line jumps to another.
+    """The series with the largest values in the time range.
+
+    They are a fixed set, so that no line jumps to another.
 
     Args:
         selector: Of one family, without a range.
         count: How many.
-        by: The labels that tell them apart.
-        joined: What puts several series with these labels together.
-        over: What of the time shown decides.
+        by: The labels that identify a line.
+        joined: The operator that aggregates series with the same labels.
+        over: The function over the time range that ranks them.
         rank: `bottomk` for the smallest.
     """
     chosen = f"{rank}({count}, {joined} by ({by}) ({over}({selector}[$__range] @ end())))"
@@ -189,22 +191,22 @@ def worst(
 
 
 def worst_now(short: str, count: int, *, by: str = BY_PARTITION, ranked: str = "lag_seconds", where: str = FLOW) -> str:
-    """A family, of those where another one is largest now."""
+    """A family, for the labels that have the largest values of another family now."""
     return f"max by ({by}) ({of(short, where)} and on ({by}) topk({count}, {of(ranked, where)}))"
 
 
 def worst_topics(name: str, count: int = 5, *, joined: str = "max") -> str:
-    """A recorded series of the topics where it is largest in the time shown."""
+    """A recorded series of the topics with its largest values in the time range."""
     return worst(recorded(name, TOPIC), count, BY_TOPIC, joined=joined)
 
 
 def worst_groups(short: str, count: int = 5) -> str:
-    """A family of the groups where it is largest in the time shown."""
+    """A family of the groups with its largest values in the time range."""
     return worst(of(short, GROUP), count, BY_GROUP)
 
 
 def topics_behind() -> str:
-    """Topics with a record that waits longer than the objective's 60 s."""
+    """Topics with a record that has waited longer than the objective's 60 s."""
     return f"count({lag_seconds_by_topic()} > 60) or vector(0)"
 
 
@@ -225,53 +227,56 @@ def lost(window: str = "$__range", where: str = FLOW) -> str:
 
 
 def rewinds(where: str = FLOW) -> str:
-    """Positions that had to move."""
+    """Positions that were reset."""
     return f"sum(increase({of('offset_rewinds_total', where)}[$__range]))"
 
 
 def silence_by_topic() -> str:
-    """How old the newest replicated record of a topic is."""
+    """Age of the newest replicated record of a topic."""
     return f"time() - max by ({BY_TOPIC}) ({of('last_record_timestamp_seconds', TOPIC)})"
 
 
-# --- may the groups fail over? ---------------------------------------------------------------------------------------
+# --- can the groups fail over? ---------------------------------------------------------------------------------------
 
 
 def checkpoint_age(by: str = "source, target", where: str = FLOW) -> str:
-    """How old the oldest checkpoint is."""
+    """Age of the oldest checkpoint."""
     return f"time() - min by ({by}) ({of('last_checkpoint_timestamp_seconds', where)})"
 
 
 def failover_answer() -> str:
-    """May the readers of every flow that is shown go to its target: 2 GO, 1 GO WITH LOSS, 0 NO."""
+    """Worst failover check of the flows shown: 2 GO, 1 GO WITH LOSS, 0 NO."""
     return f"min({recorded(FAILOVER)})"
 
 
 def followed() -> str:
-    """Topic-partitions that a group has offsets on."""
+    """Partitions that a group has offsets on."""
     return f"sum by ({BY_GROUP}) ({of('group_partitions', GROUP)})"
 
 
 def cannot_fail_over() -> str:
-    """Those that the group has no way to go on with on the target; 0 where it has one for all of them."""
+    """Partitions without an offset to resume from on the target, by group.
+
+    The value is 0 if all partitions have one.
+    """
     no_way = f'state=~"{NO_WAY}"'
     return f"sum by ({BY_GROUP}) ({of('group_partitions', GROUP, also=no_way)}) or 0 * {followed()}"
 
 
 def not_synced(count: int = 5) -> str:
-    """Topic-partitions of a group whose offset is not as well as can be, by what became of it: where they are most."""
-    not_well = f'state!~"{WELL}"'
-    return worst(of("group_partitions", GROUP, also=not_well), count, f"{BY_GROUP}, state", joined="sum")
+    """Largest numbers of partitions whose group offset is neither translated nor synced, by state."""
+    unhealthy = f'state!~"{HEALTHY}"'
+    return worst(of("group_partitions", GROUP, also=unhealthy), count, f"{BY_GROUP}, state", joined="sum")
 
 
 def oldest_checkpoints(count: int = 5) -> str:
-    """How old the checkpoints are of the groups where they are oldest at the end of the time shown."""
+    """Age of the oldest checkpoints at the end of the time range, by group."""
     selector = of("last_checkpoint_timestamp_seconds", GROUP)
     return f"time() - ({worst(selector, count, BY_GROUP, joined='min', over='last_over_time', rank='bottomk')})"
 
 
 def reread() -> str:
-    """Records that a group would have read again, had it failed over just before its last checkpoint."""
+    """Records that a failover just before its last checkpoint would have made a group re-read."""
     return f"max by ({BY_GROUP}) ({of('failover_reread_records', GROUP)})"
 
 
@@ -281,7 +286,7 @@ def checkpoints(short: str, window: str = EVERY) -> str:
 
 
 def settings_that_differ(by: str = "source, target", where: str = FLOW) -> str:
-    """Settings of remote topics that are not what the source's say they should be."""
+    """Settings of remote topics that differ from the source topics'."""
     return f"sum by ({by}) ({of('config_drift_settings', where)})"
 
 
@@ -291,22 +296,22 @@ def acls_missing() -> str:
 
 
 def drill_steps() -> str:
-    """How long each step of the last drill took."""
+    """Duration of each step of the last drill."""
     return f"max by (source, target, run, step) ({of('drill_step_seconds')})"
 
 
 def gaps() -> str:
-    """Entries of the ledgers of gaps."""
+    """Entries of the gap ledgers."""
     return f"sum by ({BY_EFFECT}) ({of('gaps')})"
 
 
 def gap_offsets() -> str:
-    """Offsets in the entries of the ledger of gaps, as far as they are known."""
+    """Offsets in the entries of the gap ledgers, as far as known."""
     return f"sum by ({BY_EFFECT}) ({of('gap_offsets')})"
 
 
 def heartbeat_age() -> str:
-    """How long ago the target last took a heartbeat."""
+    """How long ago the target last acknowledged a heartbeat."""
     return f"time() - max by (source, target) ({of('last_heartbeat_timestamp_seconds')})"
 
 
@@ -314,7 +319,7 @@ def heartbeat_age() -> str:
 
 
 def produced(by: str = "source, target", where: str = FLOW) -> str:
-    """Records per second that the source takes in."""
+    """Records per second that are produced to the source."""
     return f"sum by ({by}) ({recorded(PRODUCED if TOPIC in where else FLOW_PRODUCED, where)})"
 
 
@@ -329,7 +334,10 @@ def copied_bytes(by: str = "source, target", where: str = FLOW) -> str:
 
 
 def catch_up_seconds() -> str:
-    """How long until level at the present rates; nothing where a topic is not catching up."""
+    """Time until lag 0 at the present rates.
+
+    A topic that is not catching up has no value.
+    """
     lag = recorded(LAG, TOPIC)
     return f"{lag} / -(deriv({lag}[15m]) < 0)"
 
@@ -340,13 +348,13 @@ def latency_by_flow(short: str, where: str = FLOW) -> str:
 
 
 def heat(short: str, where: str = TOPIC) -> str:
-    """A histogram over time: its classic buckets, or the native ones that Prometheus 3 converted them to."""
+    """A histogram over time: classic buckets, or Prometheus 3's native ones."""
     classic = f"sum by (le) (rate({metric(short)}_bucket{{{where}}}[{EVERY}]))"
     return f"{classic}\nor (sum(rate({metric(short)}{{{where}}}[{EVERY}])) unless on () {classic})"
 
 
 def status_of_partitions() -> str:
-    """The worst partitions' verdicts over time."""
+    """Statuses of the worst partitions over time."""
     return worst(of("partition_status", PARTITION), 20)
 
 
@@ -357,21 +365,21 @@ def band(short: str, part: str, where: str = PARTITION) -> str:
 
 
 def paused(where: str = TOPIC) -> str:
-    """Topic-partitions that are paused after an error."""
+    """Partitions that are paused after an error."""
     return f"sum({of('partition_paused', where)})"
 
 
-# --- is the engine well? ---------------------------------------------------------------------------------------------
+# --- is the engine healthy? ------------------------------------------------------------------------------------------
 
 
 def phase_p99() -> str:
-    """Spark's phases around the window, 99th percentile."""
+    """Duration of Spark's phases around the window, 99th percentile."""
     where = f'{{{PROCESS},phase!~"addBatch|latestOffset|triggerExecution"}}[10m]'
     return quantile(0.99, metric("batch_duration_seconds"), "phase", where)
 
 
 def window_seconds() -> str:
-    """How long windows take, mean."""
+    """Mean duration of windows."""
     by = f'{{{PROCESS},phase="addBatch"}}[10m]'
     name = metric("batch_duration_seconds")
     native = f"sum by (query) (rate({name}{by}))"
@@ -399,7 +407,7 @@ def spent_on() -> str:
 
 
 def read_ahead() -> str:
-    """The most that a slot has read and the target has not acknowledged."""
+    """Largest amount that a slot has read and the target has not acknowledged."""
     return of_slots("read_ahead_bytes")
 
 
@@ -414,7 +422,7 @@ def of_slots(short: str) -> str:
 
 
 def throttled() -> str:
-    """Share of the time that quotas have a flow wait."""
+    """Share of the time for which quotas throttle a flow."""
     return f"sum by (source, target, cluster) (rate({of('throttled_seconds_total')}[{EVERY}]))"
 
 
@@ -429,12 +437,15 @@ def slots() -> str:
 
 
 def cluster_clocks() -> str:
-    """How far each cluster's clock is ahead of each process' own; below 0, behind."""
+    """How far each cluster's clock is ahead of each process' clock.
+
+    Negative if the cluster's clock is slow.
+    """
     return f"max by (source, target, cluster, instance) ({of('cluster_clock_skew_seconds')})"
 
 
 def future_timestamps() -> str:
-    """How far records' timestamps were ahead of the clock of the process that read them."""
+    """How far record timestamps were ahead of the clock of the process that read them."""
     return f"max by (source, target) ({of('clock_skew_seconds')})"
 
 
@@ -454,7 +465,7 @@ def verify_differences() -> str:
 
 
 def verify_waiting() -> str:
-    """Records that wait to be compared."""
+    """Records that are not compared yet."""
     return f"max by (source, target) ({of('verify_waiting_records')})"
 
 
@@ -464,57 +475,57 @@ def processes() -> str:
 
 
 def handovers(short: str) -> str:
-    """Late hand-overs or take-overs."""
+    """Late handovers or takeovers."""
     return f"sum by (source, target, slot) (increase({of(short)}[{EVERY}]))"
 
 
 def restarts() -> str:
-    """Streaming queries started again."""
+    """Restarts of streaming queries."""
     return f"sum(increase({of('query_restarts_total', PROCESS)}[$__range]))"
 
 
 def restarts_now() -> str:
-    """Restarts as marks in time."""
+    """Restarts of streaming queries as annotations."""
     return f"changes({of('query_restarts_total', JOB)}[1m]) > 0"
 
 
 def takeovers_now() -> str:
-    """Slots that were taken from a process that never released them, as marks in time."""
+    """Takeovers of slots that were never released, as annotations."""
     return f"sum by (source, target) (increase({of('takeovers_total')}[1m])) > 0"
 
 
 def starts_now() -> str:
-    """Starts of the mirror's processes as marks in time."""
+    """Starts of kafka-mirror processes as annotations."""
     return f"changes(process_start_time_seconds{{{JOB}}}[1m]) > 0"
 
 
 def query_active() -> str:
-    """Which streaming queries run."""
+    """1 for streaming queries that run, else 0."""
     return f"min by (query) ({of('query_active', PROCESS)})"
 
 
 def listener_events() -> str:
-    """What Spark tells the listener."""
+    """Spark's streaming events per second."""
     return f"sum by (event) (rate({of('listener_events_total', PROCESS)}[{EVERY}]))"
 
 
 def listener_errors() -> str:
-    """Progress events that were not understood."""
+    """Progress events that could not be read."""
     return f"sum(increase({of('listener_errors_total', PROCESS)}[$__range]))"
 
 
 def poll_seconds() -> str:
-    """What a lag poll costs."""
+    """Duration of a lag poll."""
     return f"max by (source, target) ({of('poll_duration_seconds')})"
 
 
 def poll_age() -> str:
-    """How old lag is."""
+    """Age of the lag measurement."""
     return f"time() - max by (source, target) ({of('last_poll_timestamp_seconds')})"
 
 
 def report_age() -> str:
-    """How old the newest replication report is."""
+    """Age of the newest replication report."""
     return f"time() - max by (source, target) ({of('last_progress_timestamp_seconds')})"
 
 
@@ -524,12 +535,12 @@ def poll_errors() -> str:
 
 
 def series(short: str) -> str:
-    """Series exposed, or folded away by the cap."""
+    """Series that are exposed, or that the cap dropped."""
     return f"sum({of(short, PROCESS)})"
 
 
 def scrape_seconds() -> str:
-    """What a scrape takes."""
+    """Duration of a scrape."""
     return f"max by (instance) (scrape_duration_seconds{{{PROCESS}}})"
 
 
@@ -544,11 +555,11 @@ def driver_memory() -> str:
 
 
 def builds() -> str:
-    """What runs where."""
+    """Processes by version."""
     return f"count by (version, spark, python) ({of('build_info', PROCESS)})"
 
 
-# --- is the objective kept? ------------------------------------------------------------------------------------------
+# --- is the objective met? -------------------------------------------------------------------------------------------
 
 
 def budget_left() -> str:
@@ -558,7 +569,7 @@ def budget_left() -> str:
 
 
 def burn(window: str) -> str:
-    """How many times too fast the budget burns over a window."""
+    """Burn rate of the budget over a window; 1 is the allowance."""
     good, expected = (
         f"sum by (source, target) (sum_over_time({recorded(name)}[{window}]))" for name in (GOOD, EXPECTED)
     )
@@ -566,5 +577,5 @@ def burn(window: str) -> str:
 
 
 def fresh_by_flow() -> str:
-    """Share of fresh topic-partitions by flow."""
+    """Share of fresh partitions by flow."""
     return f"avg by (source, target) ({recorded(FRESH)})"

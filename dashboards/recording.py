@@ -1,13 +1,13 @@
-"""Define the recording rules: what boards and alerts ask, by flow and by topic, evaluated once. Pure.
+"""Define the recording rules: series by flow and by topic for dashboards and alerts. Pure.
 
-Levels have no `instance`: a process more or less, or one that has just started, changes no sum and no share.
+Recorded series have no `instance`: a process that starts or ends changes no sum and no share.
 """
 
 from __future__ import annotations
 
 from metrics.catalogue import BY_NAME
 from metrics.objective import OBJECTIVE
-from metrics.verdict import Status
+from metrics.partition_status import Status
 
 BY_FLOW = "job, source, target"
 BY_TOPIC = f"{BY_FLOW}, topic"
@@ -36,31 +36,31 @@ LATENCY_P99 = f"{FLOW_LEVEL}kafka_mirror_replication_latency_seconds:p99_5m"
 
 
 def metric(short: str) -> str:
-    """Return a family's full name; a KeyError for one that the catalogue does not have."""
+    """Return a family's full name; raise KeyError if the catalogue lacks it."""
     return BY_NAME[f"kafka_mirror_{short}"].name
 
 
 def quantile(share: float, histogram: str, by: str, where: str) -> str:
-    """Return a quantile of a histogram's classic buckets, or of the native ones that Prometheus 3 converted them to.
+    """Return a quantile of a histogram's classic buckets, or of Prometheus 3's native ones.
 
-    `where` are the matchers and the range, as they stand behind the name.
+    `where` is the text after the name: matchers and range.
     """
     classic = f"histogram_quantile({share}, sum by ({by}, le) (rate({histogram}_bucket{where})))"
     return f"{classic}\nor histogram_quantile({share}, sum by ({by}) (rate({histogram}{where})))"
 
 
 def recording() -> dict[str, str]:
-    """Return the recording rules, level:metric:operations, by name, in the order in which they build on each other."""
+    """Return the recording rules by name (level:metric:operations), each after the rules that it uses."""
     lag_seconds, expected = metric("lag_seconds"), metric("expected_partitions")
     latency = metric("replication_latency_seconds")
     return {
         COPIED: f"sum by ({BY_TOPIC}) (rate({metric('record_count_total')}[5m]))",
         COPIED_BYTES: f"sum by ({BY_TOPIC}) (rate({metric('byte_count_total')}[5m]))",
-        # An end offset only grows, but is no counter to us: deriv, because a truncated log must not look like a burst.
+        # deriv, although an end offset only grows: with rate, a truncated log would look like a burst.
         PRODUCED: f"sum by ({BY_TOPIC}) (clamp_min(deriv({metric('source_end_offset')}[5m]), 0))",
         LAG: f"sum by ({BY_TOPIC}) ({metric('lag_records')})",
         UNTIL: f"min by ({BY_TOPIC}) (max by ({BY_TOPIC}, partition) ({metric('replicated_until_timestamp_seconds')}))",
-        # Where no process serves the flow's series any more, from the last ones: the lag grows also when who measured it is dead.
+        # If no process serves the flow's series, from the last values: the lag also grows when the measuring process is dead.
         LAG_SECONDS: (
             f"max by ({BY_TOPIC}) (min by ({BY_TOPIC}, partition) ({lag_seconds}))\n"
             f"or (time() - last_over_time({UNTIL}[1h]) unless on ({BY_FLOW}) {expected})"
@@ -71,7 +71,7 @@ def recording() -> dict[str, str]:
         FLOW_LAG: f"sum by ({BY_FLOW}) ({LAG})",
         FLOW_LAG_SECONDS: f"max by ({BY_FLOW}) ({LAG_SECONDS})",
         STATUSES: f"sum by ({BY_FLOW}, status) ({metric('partitions')})",
-        # The objective: what was expected, also while no process serves it, and what is known to be fresh.
+        # The objective: expected partitions, even while no process serves them, and those known to be fresh.
         EXPECTED: f"max by ({BY_FLOW}) ({expected})\nor max by ({BY_FLOW}) (last_over_time({expected}[1d]))",
         GOOD: (
             f"(sum by ({BY_FLOW}) ({metric('fresh_partitions')}) < {EXPECTED})\n"
@@ -79,9 +79,9 @@ def recording() -> dict[str, str]:
             f"or 0 * {EXPECTED}"
         ),
         FRESH: f"{GOOD} / ({EXPECTED} > 0)",
-        # The verdict of a flow of which no process serves series is UNKNOWN.
+        # A flow without series of any process is UNKNOWN.
         WORST: f"max by ({BY_FLOW}) ({metric('partition_status')})\nor (0 * {EXPECTED} + {Status.UNKNOWN.value})",
-        # Another process serves what verify found; where none serves anything, the answer is NO.
+        # A separate process serves verify's differences. Without series of any process, the result is NO.
         FAILOVER: (
             f"min by ({BY_FLOW}) ({metric('failover_answer')})\n"
             f"unless on ({BY_FLOW}) (sum by ({BY_FLOW}) (increase({metric('verify_differences_total')}[1d])) > 0)\n"
@@ -93,14 +93,14 @@ def recording() -> dict[str, str]:
 
 
 def missed(window: str) -> str:
-    """Return the share of topic-partitions, by time, that was expected to be fresh over a window and was not known to be."""
+    """Return the share of expected partitions, over time, that were not known to be fresh."""
     return f"1 - sum_over_time({GOOD}[{window}]) / (sum_over_time({EXPECTED}[{window}]) > 0)"
 
 
 def burns(factor: float, long: str, short: str) -> str:
-    """Return the condition that the freshness budget burns `factor` times too fast, over a long window and over a short one.
+    """Return the condition that the freshness budget burns `factor` times too fast, in both windows.
 
-    A flow that is younger than the long window is not judged: of its first minutes, those of its start are a large share.
+    A flow younger than the long window never meets it: its start would be a large share of its time.
     """
     allowed = f"{factor * (1 - OBJECTIVE):.4g}"
     is_old = f"last_over_time({EXPECTED}[1d] offset {long})"

@@ -1,1 +1,1 @@
-"""Vocabulary and measuring: what is counted, and how it reaches Prometheus."""
+"""Metrics: what is measured, and how it reaches Prometheus."""

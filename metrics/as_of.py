@@ -1,7 +1,7 @@
-"""Leave out of a snapshot what nobody has measured lately, or make it unknown. Pure.
+"""Remove outdated values from a snapshot, or replace them by UNKNOWN. Pure.
 
-A scrape must not serve values of minutes ago as if they were of now: the thread that polls may hang, a cluster may be silent, a
-stream may have ended.
+A scrape must not serve values that are minutes old as if they were current: the polling thread may hang, a cluster may not
+respond, a stream may have ended.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from metrics.catalogue import BY_NAME
 from metrics.objective import FRESH_S
+from metrics.partition_status import FLOW_STATUSES, Status
 from metrics.series import Labels
-from metrics.verdict import FLOW_STATUSES, Status
 
 UNTIL = "kafka_mirror_replicated_until_timestamp_seconds"
 LAG = "kafka_mirror_lag_records"
@@ -53,7 +53,10 @@ Series = dict[Labels, Any]
 
 @dataclass(frozen=True, slots=True)
 class MaxAge:
-    """How old answers of clusters, and a flow's last report, may be to be served. Without limit by default."""
+    """The age up to which responses of clusters, and a flow's last report, are served.
+
+    Unlimited by default.
+    """
 
     known_s: float = float("inf")
     silence_s: float = float("inf")
@@ -73,10 +76,10 @@ def as_of(
     Args:
         families: Series of every family; changed in place.
         now_s: The present.
-        ends_s: When each topic-partition's log end was read.
-        judged_s: When each flow's verdicts were made.
+        ends_s: When each partition's log end was read.
+        judged_s: When the statuses of each flow were determined.
         clocks_s: When the clock of each flow's clusters was read.
-        horizon: How old these, and the last report of a flow, may be.
+        horizon: The maximum age of these, and of the last report of a flow.
     """
     _leave_out_old_reports(families, now_s - horizon.silence_s)
     old = {labels for labels, read_s in ends_s.items() if now_s - read_s > horizon.known_s}
@@ -85,7 +88,7 @@ def as_of(
     _leave_out(families[HEADROOM], {labels[:3] for labels in old})
     _leave_out(families[CLOCK], [labels for labels, read_s in clocks_s.items() if now_s - read_s > CLOCK_KNOWN_S])
     _leave_out(families[CLOCK], [labels for labels, is_up in families[CLUSTER_UP].items() if not is_up])
-    _forget_verdicts(families, {flow for flow, at_s in judged_s.items() if now_s - at_s > horizon.known_s})
+    _forget_statuses(families, {flow for flow, at_s in judged_s.items() if now_s - at_s > horizon.known_s})
     _measure_time_lag(families, now_s)
 
 
@@ -102,7 +105,10 @@ def _leave_out_old_reports(families: Mapping[str, Series], since_s: float) -> No
 
 
 def _measure_time_lag(families: Mapping[str, Series], now_s: float) -> None:
-    """Subtract: a lag that was a number would stand still when its measuring does. What is UNKNOWN is not level."""
+    """Compute lag_seconds from replicated_until, so that it grows while nothing is measured.
+
+    An UNKNOWN partition has no lag 0.
+    """
     lag, lag_seconds, fresh, status = families[LAG], families[LAG_SECONDS], families[FRESH], families[STATUS]
     _leave_out(lag, [labels for labels, code in status.items() if code == Status.UNKNOWN and lag.get(labels) == 0])
     for flow in {*fresh, *(labels[:2] for labels in families[UNTIL])}:
@@ -113,7 +119,7 @@ def _measure_time_lag(families: Mapping[str, Series], now_s: float) -> None:
         fresh[labels[:2]] += waits_s <= FRESH_S and status.get(labels) != Status.UNKNOWN
 
 
-def _forget_verdicts(families: Mapping[str, Series], flows: set[Labels]) -> None:
+def _forget_statuses(families: Mapping[str, Series], flows: set[Labels]) -> None:
     if not flows:
         return
     counts: dict[Labels, int] = dict.fromkeys(flows, 0)

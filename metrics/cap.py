@@ -1,6 +1,6 @@
-"""Bound what one scrape can bring: partitions fold into their topics, and topics give way. Pure.
+"""Limit the series of one scrape: fold partitions into their topics, then drop topics. Pure.
 
-A tenant who creates ten thousand topics must not exhaust the memory of the Prometheus that watches everybody.
+A tenant who creates ten thousand topics must not exhaust the memory of a shared Prometheus.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from metrics.series import Family, Labels, Value
 
 
 def capped(snapshot: Mapping[str, Mapping[Labels, Value]], max_series: int) -> tuple[list[Family], int]:
-    """Return the families in the catalogue's order, at most `max_series` lines, and how many series gave way.
+    """Return the families in the catalogue's order, and how many series were folded or dropped.
 
-    From the catalogue's last family to its first: those of topic-partitions become one series per topic; if that is not
-    enough, those of topics and groups are left out. What concerns a flow or the appliance itself always stays.
+    The families have at most `max_series` lines. From the catalogue's last family to its first, the series of partitions become
+    one series per topic; if that is not enough, series of topics and groups are dropped. Series of a flow or of the process are
+    always kept.
     """
     families = [Family(spec, spec.labels, snapshot[spec.name]) for spec in CATALOGUE]
     size = full = sum(family.size() for family in families)

@@ -1,4 +1,4 @@
-"""Serve HTTP: `/metrics` for Prometheus, `/api/v1/status` and `/errors` for the lag inspector, `/ready` for a supervisor."""
+"""Serve HTTP: `/metrics` for Prometheus, `/api/v1/status`, `/errors`, and `/ready` for a supervisor."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ log = logging.getLogger("mirror")
 OPEN = HttpAccess()
 
 NO_ERRORS = LastErrors().text()
-SILENT_S = 10.0  # that a client may say nothing, or read nothing
-LASTS_S = 60.0  # a connection at most, however slowly its client goes on
+SILENT_S = 10.0  # time-out of a client's reads and writes
+LASTS_S = 60.0  # maximum duration of a connection, however slow its client is
 MOST_CONNECTIONS = 32
-STOPS_WITHIN_S = 0.1  # between two looks whether the server must stop, for which the stop of the process waits
+STOPS_WITHIN_S = 0.1  # between two checks for a stop of the server, which delay the stop of the process
 _PLAIN = "text/plain; charset=utf-8"
-_FAST = 1  # gzip's level: a scrape of 15 MB is 2 % of that at any level, and the higher ones cost seconds
+_FAST = 1  # gzip's level: it shrinks a scrape of 15 MB to 2 % at any level, and higher levels cost seconds
 _Start = Callable[[str, list[tuple[str, str]]], object]
 
 
@@ -38,23 +38,23 @@ class PortTakenError(Exception):
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = SILENT_S  # of each read and write, of a TLS handshake too
+    timeout = SILENT_S  # of each read and write, and of the TLS handshake
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """Scrapes are not worth a log line."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """Serve each connection in its own thread, for a limited time, so that a silent or slow client blocks no other.
+    """Serves each connection in its own thread for a limited time.
 
-    If there are MOST_CONNECTIONS, a new connection ends the oldest one.
+    A slow client blocks no other. If there are MOST_CONNECTIONS, a new connection ends the oldest one.
     """
 
     daemon_threads = True
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._began_s: dict[socket.socket, float] = {}  # in their order; changed by each connection's thread
+        self._began_s: dict[socket.socket, float] = {}  # in order of their start; changed by each connection's thread
         self._lock = threading.Lock()
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -66,24 +66,27 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """End the connections whose time is over; the server's loop calls it again and again."""
+        """End connections that are open for too long; the server's loop calls it repeatedly."""
         with self._lock:
             for connection, began_s in self._began_s.items():
                 if time.monotonic() > began_s + LASTS_S:
                     _end(connection)
 
     def shutdown_request(self, request: Any) -> None:
-        """Close a connection that is answered, or has failed."""
+        """Close a connection after its response or its failure."""
         with self._lock:
             self._began_s.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of clients that hang up, or speak no TLS; all else is answered with a 500 and logged."""
+        """Log nothing about clients that hang up or do not speak TLS.
+
+        Other errors get a 500 and a log line.
+        """
 
 
 def _end(connection: socket.socket) -> None:
-    """Have the reads and writes of a connection fail, which ends its thread."""
+    """Shut down a connection: its reads and writes fail, which ends its thread."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 
@@ -100,22 +103,24 @@ def serve(
     status: Callable[[], str] = lambda: ProcessStatus({}).text(),
     access: HttpAccess = OPEN,
 ) -> Iterator[int]:
-    """Serve until the context ends; yields the port (a given 0 picks a free one). `/ready` asks for no login.
+    """Serve until the context ends, and yield the port (0: a free one).
 
-    If a port is taken, the next one is tried, `tries` of them in all.
+    `/ready` needs no login.
 
-    `answer` answers a scrape in the format that its Accept header asks for, `errors` and `status` return what `/errors`
-    and `/api/v1/status` respond.
+    If a port is taken, the next one is tried, up to `tries` ports.
+
+    `answer` returns a scrape in the format of the request's Accept header; `errors` and `status` return the bodies of `/errors`
+    and `/api/v1/status`.
 
     Raises:
-        PortTakenError: when the address is in use or cannot be bound.
-        OSError: the certificate cannot be used.
+        PortTakenError: The address is in use or cannot be bound.
+        OSError: The certificate cannot be used.
     """
     tls = access.server_context()
 
     application = _application(answer, is_ready, {"/errors": errors, STATUS_PATH: status}, access)
     server = _listening(host, range(port, port + tries), application)
-    if tls is not None:  # the handshake is the request's thread's: a client that says nothing holds up nobody
+    if tls is not None:  # the request's thread does the handshake: a silent client blocks no other
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": STOPS_WITHIN_S}, name="metrics", daemon=True
@@ -130,14 +135,14 @@ def serve(
 
 
 def _listening(host: str, ports: Sequence[int], application: Any) -> _Server:
-    """Return a server on the first of some ports that is free; raise PortTakenError for the last one."""
+    """Return a server on the first free port; raise PortTakenError if none is free."""
     for port in ports:
         try:
             return make_server(host, port, application, server_class=_Server, handler_class=_Handler)
         except OSError as error:
             if port == ports[-1]:
                 taken = f"cannot listen on {host}:{port} ({error.strerror})"
-                raise PortTakenError(f"{taken}; set mirror.metrics.listen to another") from error
+                raise PortTakenError(f"{taken}; set mirror.metrics.listen to another address") from error
     raise ValueError("no ports were given")
 
 
@@ -147,7 +152,7 @@ def _application(
     documents: Mapping[str, Callable[[], str]],
     access: HttpAccess,
 ) -> Callable[[dict[str, object], _Start], Iterable[bytes]]:
-    """Return what answers the requests, as WSGI has it."""
+    """Return the WSGI application that responds to requests."""
 
     def app(environ: dict[str, object], start: _Start) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
@@ -168,9 +173,9 @@ def _application(
             wanted = negotiated(str(environ.get("HTTP_ACCEPT", "")))
             body = answer(wanted)
         except Exception:
-            log.exception("a scrape could not be answered")
+            log.exception("a scrape failed")
             start("500 Internal Server Error", [("Content-Type", _PLAIN)])
-            return [b"the log has the error\n"]
+            return [b"internal error; see the log\n"]
         headers = [("Content-Type", wanted.value), ("Vary", "Accept")]
         if "gzip" in str(environ.get("HTTP_ACCEPT_ENCODING", "")):
             headers.append(("Content-Encoding", "gzip"))

@@ -1,9 +1,9 @@
-"""Choose the format of a scrape and write it: the classic text of Prometheus (0.0.4), or OpenMetrics 1.0.
+"""Write a scrape in the requested format: Prometheus' text format (0.0.4) or OpenMetrics 1.0.
 
-prometheus-client's writer took 2 s of CPU per scrape at 140,000 series, in the process that also drives Spark. Its parsers
-read both texts in the tests. Only the series of the process itself (CPU, memory, file handles) are its collectors'.
+prometheus-client's writer took 2 s of CPU per scrape at 140,000 series, in the process that also drives Spark. The tests
+parse both formats with its parsers. Only the series of the process itself (CPU, memory, file handles) come from it.
 
-OpenMetrics also has units, the times since when counters and histograms count (`_created`), and exemplars.
+OpenMetrics also has units, start times of counters and histograms (`_created`), and exemplars.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Format(Enum):
     OPENMETRICS = their_openmetrics.CONTENT_TYPE_LATEST
 
 
-# What a media range must say, or leave open. What Prometheus knows as OpenMetrics 0.0.1 is the same text.
+# Media type and parameter values of each format. OpenMetrics 0.0.1, as Prometheus requests it, is the same text.
 _WANTED: dict[Format, tuple[str, dict[str, tuple[str, ...]]]] = {
     Format.OPENMETRICS: ("application/openmetrics-text", {"version": ("1.0.0", "0.0.1")}),
     Format.TEXT: ("text/plain", {"version": ("0.0.4",)}),
@@ -51,14 +51,14 @@ def exposition(
     max_series: int,
     strimzi_names: bool = False,
 ) -> str:
-    """Return the whole answer to a scrape.
+    """Return the complete response to a scrape.
 
     Args:
         snapshot: Series of every family of the catalogue, by the family's name.
         began: When counters began to count (epoch seconds), by the names and values of their labels.
         wanted: The format. Series have the same names, labels and values in both.
         max_series: Cap on the lines of the catalogue's families (metrics.cap).
-        strimzi_names: Also give MirrorMaker's measures the names that Strimzi's exporter rules give them.
+        strimzi_names: Also repeat MirrorMaker's measures under the names of Strimzi's exporter rules.
     """
     is_open = wanted is Format.OPENMETRICS
     families, dropped = capped(snapshot, max_series)
@@ -87,7 +87,7 @@ def exposition(
 def _created(families: Iterable[Family], began: Began, room: int) -> dict[str, _Created]:
     """Return when series began to count, by family.
 
-    Prometheus makes a series of each `_created`. They fill the room that the cap leaves, in the catalogue's order.
+    Prometheus stores each `_created` as a series. They fill the room that the cap leaves, in the catalogue's order.
     """
     created: dict[str, _Created] = {}
     for family in families:
@@ -99,7 +99,7 @@ def _created(families: Iterable[Family], began: Began, room: int) -> dict[str, _
 
 
 def _times_of(family: Family, began: Began) -> _Created:
-    if family.labels != family.spec.labels:  # a fold makes sums, which have no such time
+    if family.labels != family.spec.labels:  # sums of a fold have no such time
         return _NONE
     if family.spec.kind == "histogram":
         found = {key: one.began_s for key, one in family.series.items() if isinstance(one, Histogram)}
@@ -111,7 +111,7 @@ def _times_of(family: Family, began: Began) -> _Created:
 
 
 def _counting(family: Family, *, exposed: int, dropped: int) -> Family:
-    """Return a family, with its value if it counts the answer's own series."""
+    """Return a family, with its value if it counts the series of this response."""
     own = {"kafka_mirror_exposed_series": exposed, "kafka_mirror_dropped_series": dropped}
     name = family.spec.name
     return Family(family.spec, (), {(): float(own[name])}) if name in own else family
@@ -131,7 +131,7 @@ def _open_head(spec: MetricSpec) -> str:
 
 
 def base_name(spec: MetricSpec) -> str:
-    """Return the family's name in OpenMetrics, without the suffix that its type gives its series."""
+    """Return the family's name in OpenMetrics, without its type's suffix."""
     return spec.name.removesuffix("_info") if _is_info(spec) else spec.name.removesuffix("_total")
 
 
@@ -177,7 +177,10 @@ def _alias_lines(repeated: Iterable[Alias], rendered: _Rendered) -> Iterator[str
 
 
 def _braces(names: tuple[str, ...], labels: Labels, rendered: _Rendered) -> str:
-    """Return a series' labels in braces; `rendered` keeps the text for the next family that has them."""
+    """Return a series' labels in braces.
+
+    `rendered` caches the text for families with the same labels.
+    """
     found = rendered.get((names, labels))
     if found is None:
         found = rendered[names, labels] = _render(names, labels)
@@ -202,10 +205,10 @@ def _number(value: float) -> str:
 
 
 def negotiated(accept: str) -> Format:
-    """Return the format with the largest quality value in an Accept header; the classic text where none is acceptable.
+    """Return the format with the largest quality in an Accept header, by default text.
 
-    A format must be named to be chosen over the text: browsers, curl and other tools that take anything get the text. As
-    RFC 9110 has it, the most specific range that matches a format says its quality, and 0 rules it out.
+    OpenMetrics must be named to be chosen: browsers, curl and other tools that accept anything get the text format. As in RFC
+    9110, the most specific range that matches a format sets its quality, and 0 excludes the format.
     """
     best, best_quality = _WITHOUT_ASKING, 0.0
     ranges = [_range(part) for part in accept.split(",") if part.strip()]
@@ -231,7 +234,10 @@ def _range(part: str) -> tuple[str, dict[str, str], float]:
 
 
 def _specificity(candidate: Format, media: str, parameters: dict[str, str]) -> int | None:
-    """Return how specific a range is that a format matches, None where it does not match."""
+    """Return how specific a matching range is for a format.
+
+    Return None if the range does not match.
+    """
     wanted, allowed = _WANTED[candidate]
     if candidate is _WITHOUT_ASKING and media in ("*/*", "text/*"):
         return int(media == "text/*")

@@ -6,27 +6,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from metrics.lag_row import LagRow, RowKey
+from metrics.partition_status import Sample
 from metrics.series import Labels
-from metrics.verdict import Sample
 
 
 class Retention(NamedTuple):
-    """What a topic's broker deletes by: milliseconds, bytes per partition, -1 where it does not."""
+    """A topic's retention limits: milliseconds, and bytes per partition; -1: no limit."""
 
     ms: int = -1
     bytes: int = -1
 
 
 def headroom(retention: Retention, samples: Sequence[Sample], lag_s: float) -> float | None:
-    """Return the seconds until deletion may reach a partition's next record; None: never.
+    """Return the seconds until retention may delete a partition's next record; None: never.
 
     Args:
-        retention: The topic's, in effect.
+        retention: The topic's effective retention.
         samples: The polls of the partition, the newest last.
-        lag_s: How long the first unreplicated record waits, 0 when all is replicated.
+        lag_s: How long the first unreplicated record has waited, 0 if all is replicated.
 
-    By age the broker deletes a segment when its newest record is older than retention.ms, so this is the earliest
-    moment. By size nobody can tell in time but from how fast the log start comes nearer.
+    By age, the broker deletes a segment when its newest record is older than retention.ms, so this is the earliest
+    moment. By size, the time is estimated from the speed of the log start.
     """
     left = []
     if retention.ms >= 0:
@@ -60,7 +60,7 @@ def nearest(
         topic = row.key[:3]
         so_far = found.setdefault(topic, None)
         if row.replicated_until_s is None or row.lag_seconds is None:
-            continue  # it is unknown since when its first record waits
+            continue  # unknown since when its first record waits
         left = headroom(retention.get(row.topic, Retention()), samples_of(row.key), row.lag_seconds)
         if left is not None:
             found[topic] = left if so_far is None else min(so_far, left)

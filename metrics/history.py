@@ -1,4 +1,4 @@
-"""Keep the last polls of every topic-partition, from which verdicts are made."""
+"""Keep the last polls of every partition, which its status is made from."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from collections.abc import Collection
 from pathlib import Path
 
 from metrics import whole_file
-from metrics.verdict import WINDOW, Sample
+from metrics.partition_status import WINDOW, Sample
 
 Key = tuple[str, ...]
-HISTORY_FILE = "history.json"  # in the appliance's state folder
+HISTORY_FILE = "history.json"  # in the state folder
 
 
 class History:
-    """The last polls of every topic-partition; kept in a file, so that a restart is not blind for a window. Thread-safe."""
+    """The last polls of every partition.
+
+    Kept in a file, so that a status survives a restart. Thread-safe.
+    """
 
     def __init__(self, *, window: int = WINDOW) -> None:
         self._window = window
@@ -24,22 +27,22 @@ class History:
         self._samples: dict[Key, deque[Sample]] = {}
 
     def add(self, key: Key, sample: Sample) -> None:
-        """Take in one poll."""
+        """Add one poll."""
         with self._lock:
             self._samples.setdefault(key, deque(maxlen=self._window)).append(sample)
 
     def of(self, key: Key) -> list[Sample]:
-        """Return the polls of one topic-partition, oldest first."""
+        """Return the polls of one partition, oldest first."""
         with self._lock:
             return list(self._samples.get(key, ()))
 
     def known(self) -> list[Key]:
-        """Return whose polls are kept."""
+        """Return the keys of the partitions whose polls are kept."""
         with self._lock:
             return list(self._samples)
 
     def keep_only(self, keys: Collection[Key]) -> None:
-        """Forget topic-partitions that left their flow."""
+        """Forget partitions that left their flow."""
         wanted = set(keys)
         with self._lock:
             self._samples = {key: samples for key, samples in self._samples.items() if key in wanted}
@@ -51,12 +54,12 @@ class History:
         whole_file.write(path, json.dumps(rows, separators=(",", ":")))
 
     def load(self, path: Path, *, within_s: tuple[float, float] | None = None) -> None:
-        """Read what `save` wrote. A damaged file counts as none.
+        """Read what `save` wrote; ignore a damaged file.
 
         Args:
             path: The file.
-            within_s: First and last time (epoch seconds) of the polls to keep. Older polls say nothing of now, and the clock
-                was ahead when a later one was made. None: all polls.
+            within_s: First and last time (epoch seconds) of the polls to keep; None: all polls. Older polls are outdated; later
+                ones were made while the clock was ahead.
         """
         try:
             rows = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""Protect what we serve over HTTP: TLS where there is a certificate, a login where there is a password."""
+"""Protect HTTP servers by TLS and a login, if they are configured."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import ssl
 import urllib.request
 from dataclasses import dataclass, field
 
-CHALLENGE = 'Basic realm="kafka-mirror"'  # of WWW-Authenticate, to who has no login
-REFUSAL = b"a name and a password are needed\n"
+CHALLENGE = 'Basic realm="kafka-mirror"'  # of WWW-Authenticate, for requests without a login
+REFUSAL = b"user name and password required\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAccess:
-    """Open to everybody by default. `certificate` and `key` are PEM files; the certificate's file may hold the key."""
+    """TLS and login of an HTTP server; neither by default.
+
+    `certificate` and `key` are PEM files; the certificate's file may contain the key.
+    """
 
     username: str = ""
     password: str = field(default="", repr=False)
@@ -29,14 +32,14 @@ class HttpAccess:
 
     @property
     def has_login(self) -> bool:
-        """True where a name and a password are asked for."""
+        """Whether a name and a password are required."""
         return bool(self.password)
 
     def server_context(self) -> ssl.SSLContext | None:
-        """Return what a server speaks TLS with, None where it does not.
+        """Return the TLS context of a server, None without a certificate.
 
         Raises:
-            OSError: the files cannot be read, or are no certificate with its key.
+            OSError: The files cannot be read, or are not a certificate and its key.
         """
         if not self.certificate:
             return None
@@ -46,7 +49,7 @@ class HttpAccess:
         return context
 
     def authorizes(self, authorization: str) -> bool:
-        """Tell whether an Authorization header (HTTP Basic) has the name and the password; compared in constant time."""
+        """Return whether an Authorization header (HTTP Basic) has the right login; compare in constant time."""
         if not self.has_login:
             return True
         scheme, _, encoded = authorization.partition(" ")
@@ -57,10 +60,10 @@ class HttpAccess:
         return scheme.lower() == "basic" and hmac.compare_digest(given, f"{self.username}:{self.password}".encode())
 
     def read(self, address: str, path: str, *, timeout_s: float) -> str:
-        """Read a path of our own server at host:port; its certificate alone is trusted.
+        """Read a path of this project's own server at host:port, trusting only its certificate.
 
         Raises:
-            OSError: it does not answer.
+            OSError: The server does not respond.
         """
         request = urllib.request.Request(f"{self.scheme}://{address}{path}")  # noqa: S310 - our own server
         if self.has_login:
@@ -73,6 +76,6 @@ class HttpAccess:
         if not self.certificate:
             return None
         context = ssl.create_default_context(cafile=self.certificate)
-        context.check_hostname = False  # it is this certificate or none, whatever name the address has
+        context.check_hostname = False  # only this certificate is trusted, for any host name
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         return context

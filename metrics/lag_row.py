@@ -1,10 +1,10 @@
-"""Define the row that every lag view shows, one per group and partition: offsets, lag, time lag, status. Pure."""
+"""Define the row that every lag view shows, one per group and partition. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from metrics.verdict import Status
+from metrics.partition_status import Status
 
 RowKey = tuple[str, ...]
 
@@ -58,5 +58,5 @@ class LagRow:
 
     @property
     def lag(self) -> int | None:
-        """Records behind, never below 0; None while either end is unknown."""
+        """Records not yet read or replicated, never below 0; None while either end is unknown."""
         return lag_between(self.offset, self.log_end)

@@ -1,4 +1,4 @@
-"""Keep the last error of each topic-partition. It is a text, which is no label: it is served beside the metrics, on /errors."""
+"""Keep the last error of each partition for `/errors`; a metric has no room for texts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from dataclasses import asdict, dataclass
 
 from metrics.series import Labels
 
-MOST = 1_000  # topic-partitions: those that were paused longest ago are forgotten first
+MOST = 1_000  # partitions; those that were paused longest ago are forgotten first
 
 
 @dataclass(slots=True)
 class LastError:
-    """Why a topic-partition was paused last, from when (epoch seconds) to when; to None while it is paused."""
+    """The reason of a partition's last pause, and its start and end (epoch seconds).
+
+    No end while it is paused.
+    """
 
     source: str
     target: str
@@ -25,14 +28,14 @@ class LastError:
 
 
 class LastErrors:
-    """The last error of each topic-partition that had one."""
+    """The last error of each partition that had one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._found: dict[Labels, LastError] = {}
 
-    def take_in(self, labels: Labels, reason: str, now_s: float) -> None:
-        """Take in what a window said of a topic-partition; "" where it is not paused."""
+    def record(self, labels: Labels, reason: str, now_s: float) -> None:
+        """Record what a window reported of a partition; "" if it is not paused."""
         with self._lock:
             last = self._found.get(labels)
             is_paused = last is not None and last.until_s is None
@@ -54,8 +57,8 @@ class LastErrors:
 
 
 def parsed(text: str) -> list[LastError]:
-    """Read `text` back; raises ValueError where it is none."""
+    """Parse `text`; raise ValueError if it is something else."""
     try:
         return [LastError(**each) for each in json.loads(text)["errors"]]
     except (KeyError, TypeError) as error:
-        raise ValueError(f"no list of errors: {error!r}") from error
+        raise ValueError(f"not a list of errors: {error!r}") from error

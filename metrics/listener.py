@@ -1,4 +1,7 @@
-"""Give what Spark's progress events observe to the recorder. Thin: parse, record, count its own failures."""
+"""Pass the reports of Spark's progress events to the recorder.
+
+Thin: parse, record, count its own failures.
+"""
 
 from __future__ import annotations
 
@@ -19,31 +22,37 @@ Taken = TypeVar("Taken", contravariant=True)
 
 
 class Take(Protocol[Taken]):
-    """Takes in the rows of a stream's micro-batch."""
+    """Records the rows of a stream's micro-batch."""
 
     def __call__(self, rows: Sequence[Taken], *, now_s: float) -> None:
-        """Take them in; `now_s` is when they arrived, epoch seconds."""
+        """Record the rows, which arrived at `now_s` (epoch seconds)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stream(Generic[Report]):
-    """Name the record of a stream's rows (metrics.reports), and who takes them in."""
+    """The record type of a stream's rows (metrics.reports), and the function that records them."""
 
     record: type[Report]
     take: Take[Report]
 
 
 class MirrorQueryListener(StreamingQueryListener):
-    """Feeds the reports that a micro-batch observed. Spark swallows a listener's exceptions, so they are counted."""
+    """Passes on the reports of a micro-batch.
+
+    Spark swallows a listener's exceptions, so they are counted.
+    """
 
     def __init__(
         self, recorder: Recorder, *, streams: Mapping[str, Stream[Any]], on_batch: Callable[[str], None]
     ) -> None:
-        """Feed `streams`, by the name that Spark observes their rows under; call `on_batch` with each query that progressed."""
+        """Pass on `streams`, by the name of their observation.
+
+        Call `on_batch` with each query that progressed.
+        """
         self._recorder = recorder
         self._on_batch = on_batch
         self._streams = streams
-        self._names: dict[str, str] = {}  # of queries by id: the event of an end has no name
+        self._names: dict[str, str] = {}  # of queries by id: the event of a query's end has no name
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Record that a query runs."""
@@ -52,7 +61,7 @@ class MirrorQueryListener(StreamingQueryListener):
         self._recorder.record_query(event.name, is_active=True)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Record the reports of one window, and what Spark took for it."""
+        """Record the reports of one window, and the durations of Spark's phases."""
         self._count("progress")
         try:
             self._on_batch(event.progress.name)
@@ -63,14 +72,14 @@ class MirrorQueryListener(StreamingQueryListener):
                 self._recorder.record_phase(event.progress.name, phase, took_ms / 1000)
         except Exception:
             self._recorder.count("kafka_mirror_listener_errors_total")
-            log.exception("a progress event could not be read")
+            log.exception("a progress event of Spark could not be read; its reports are missing in the metrics")
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Record that there was nothing to do (the appliance is stopping)."""
+        """Record that there was nothing to do (the process is stopping)."""
         self._count("idle")
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Record that a query has ended; the appliance, which watches its queries itself, starts it again."""
+        """Record that a query has ended; the process, which watches its queries itself, restarts it."""
         self._count("terminated")
         self._recorder.record_query(self._names.get(str(event.id), str(event.id)), is_active=False)
 

@@ -1,4 +1,4 @@
-"""Define what is fresh, and how much must be: boards, rules and the lag inspector all say the same."""
+"""Define the freshness objective of dashboards, rules and lag inspector."""
 
-FRESH_S = 60  # a topic-partition is fresh when its first unreplicated record waits no longer
-OBJECTIVE = 0.999  # of topic-partitions are fresh, over 30 days
+FRESH_S = 60  # a partition is fresh if its first unreplicated record has waited no longer
+OBJECTIVE = 0.999  # share of partitions that are fresh, over 30 days

@@ -1,4 +1,4 @@
-"""Report what a process knows of itself as JSON, for the lag inspector and the commands: `/api/v1/status`."""
+"""Report the state of a process as JSON for `/api/v1/status`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from metrics.catalogue import BY_NAME, CATALOGUE
 from metrics.series import Labels
 
-# Of single topic-partitions the status has faults only: everything else about them is read from the clusters.
+# Of single partitions the status has faults only: their other facts are read from the clusters.
 _FAULTS = (
     "kafka_mirror_partition_paused",
     "kafka_mirror_records_lost_total",
@@ -21,7 +21,7 @@ _HISTOGRAMS = frozenset(spec.name for spec in CATALOGUE if spec.kind == "histogr
 
 
 class Sample(NamedTuple):
-    """A series of one moment; `name` is the metric family's, `labels` are by name."""
+    """A series at one moment; `name` is the metric family's, `labels` are by name."""
 
     name: str
     labels: Mapping[str, str]
@@ -29,17 +29,17 @@ class Sample(NamedTuple):
 
     @property
     def flow(self) -> str:
-        """Name of the flow that the series is of."""
+        """Name of the series' flow."""
         return flow_of(self.labels)
 
 
 def flow_of(labels: Mapping[str, str]) -> str:
-    """Return the name of the flow that labels are of."""
+    """Return the name of the flow that labels belong to."""
     return f"{labels.get('source', '')}->{labels.get('target', '')}"
 
 
 class ProcessStatus:
-    """The series of flows, slots, groups and topics, and the faults of topic-partitions."""
+    """The series of flows, slots, groups and topics, and the faults of partitions."""
 
     def __init__(self, found: Mapping[str, list[Sample]]) -> None:
         """`found` has the series by metric family."""
@@ -47,12 +47,12 @@ class ProcessStatus:
 
     @classmethod
     def of(cls, families: Mapping[str, Mapping[Labels, Any]]) -> ProcessStatus:
-        """Return that of a recorder's snapshot."""
+        """Return the status of a recorder's snapshot."""
         return cls({name: list(_samples(name, series)) for name, series in families.items() if _is_part(name)})
 
     @classmethod
     def parse(cls, text: str) -> ProcessStatus:
-        """Return what `text` wrote; raises ValueError if it is something else."""
+        """Parse `text`; raise ValueError if it is something else."""
         try:
             families = json.loads(text)["families"]
             return cls(

@@ -1,6 +1,6 @@
-"""Keep the newest value of every series. Thread-safe; knows no Spark, no Kafka, no exposition format.
+"""Keep the newest value of every series. Thread-safe; independent of Spark, Kafka and exposition formats.
 
-Series exist from when what they are about is known, counters at 0: what is absent can be distinguished from what is well.
+Series exist as soon as their subject is known, counters at 0: a missing series is not a healthy one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 from metrics.as_of import CLOCK, UNTIL, MaxAge, as_of
 from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION, SLOT
 from metrics.lag_row import LagRow
+from metrics.partition_status import FLOW_STATUSES
 from metrics.reports import CheckpointReport
 from metrics.series import Labels, Value
-from metrics.verdict import FLOW_STATUSES
 from metrics.window_recorder import HISTOGRAMS, SPENT_ON, WindowRecorder
 
 _CHECKPOINT_LATENCY = "kafka_mirror_checkpoint_latency_ms"
-_CHECKPOINTS_S = 600.0  # for how long one counts in min, max and avg
+_CHECKPOINTS_S = 600.0  # for how long a latency counts in min, max and avg
 _GROUP_FAMILIES = [spec.name for spec in CATALOGUE if "group" in spec.labels]
 _COUNTERS = {
     labels: [
@@ -36,24 +36,24 @@ _BEATS = "kafka_mirror_last_heartbeat_timestamp_seconds"
 _FLOW_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels[:2] == FLOW and s.reported_by != "all"]
 _SLOT_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels == SLOT]
 
-# Thousands of topic-partitions are looked at every few seconds, so the loops over all series are C's: `map` and sets.
+# Every few seconds, thousands of partitions are checked, so the loops over all series are C's: `map` and sets.
 _flow_of = itemgetter(slice(len(FLOW)))
 
 
 class Recorder(WindowRecorder):
-    """Takes in replication reports, polls and Spark's events; `snapshot` is what a scrape sees."""
+    """Records replication reports, polls and Spark's events; a scrape gets its `snapshot`."""
 
     def __init__(self, horizon: MaxAge | None = None) -> None:
-        """`horizon` says how long what was taken in is served; without limit by default."""
+        """`horizon` limits the age of served values; unlimited by default."""
         super().__init__()
         self._horizon = horizon or MaxAge()
-        self._ends_s: dict[Labels, float] = {}  # by topic-partition: when its log end was read
-        self._judged_s: dict[Labels, float] = {}  # by flow: when its verdicts were made
+        self._ends_s: dict[Labels, float] = {}  # by partition: when its log end was read
+        self._judged_s: dict[Labels, float] = {}  # by flow: when its statuses were determined
         self._clocks_s: dict[Labels, float] = {}  # by flow and cluster: when its clock was read
-        self._checkpoints: dict[Labels, list[tuple[float, float]]] = {}  # by place of a group: when, latency ms
+        self._checkpoints: dict[Labels, list[tuple[float, float]]] = {}  # by partition of a group: when, latency ms
 
     def snapshot(self, *, now_s: float | None = None) -> dict[str, dict[Labels, Value]]:
-        """Return what is known at `now_s` (epoch seconds, by default the present): every family's series by its name."""
+        """Return every family's series by name, as known at `now_s` (by default now)."""
         with self._lock:
             read_s = {"ends_s": dict(self._ends_s), "judged_s": dict(self._judged_s), "clocks_s": dict(self._clocks_s)}
             copied = copy(self._series)
@@ -61,10 +61,10 @@ class Recorder(WindowRecorder):
         as_of(copied, now_s=at_s, **read_s, horizon=self._horizon)
         return copied
 
-    # --- what is to come ---------------------------------------------------------------------------------------
+    # --- what to expect ----------------------------------------------------------------------------------------
 
     def record_flow(self, flow: Labels, *, has_begun: bool) -> None:
-        """Take in a flow that the settings have, which may not have begun."""
+        """Record a flow of the settings, which may not have started yet."""
         with self._lock:
             self._set("kafka_mirror_flow_info", flow, 1.0)
             self._set("kafka_mirror_flow_begun", flow, 1.0 if has_begun else 0.0)
@@ -74,12 +74,15 @@ class Recorder(WindowRecorder):
                 self._begin("kafka_mirror_throttled_seconds_total", (*flow, cluster))
 
     def record_matched_topics(self, flow: Labels, *, topics: int) -> None:
-        """Take in how many topics of the source a flow's settings match."""
+        """Record how many topics of the source a flow's settings match."""
         with self._lock:
             self._set("kafka_mirror_matched_topics", flow, topics)
 
     def record_expected_heartbeats(self, flow: Labels, *, heartbeats: bool, now_s: float) -> None:
-        """Take in that this process is to report and poll a flow, and perhaps to write its heartbeats, since now or before."""
+        """Record since when reports, polls and, if `heartbeats`, heartbeats of a flow are expected.
+
+        An earlier time stays.
+        """
         with self._lock:
             for name in (*_BEGINS, *((_BEATS,) if heartbeats else ())):
                 self._series[name].setdefault(flow, now_s)
@@ -87,7 +90,7 @@ class Recorder(WindowRecorder):
     def record_served_partitions(
         self, flow: Labels, partitions: Collection[Labels], *, expected: int, slots: Collection[int]
     ) -> None:
-        """Take in what of a flow this process serves, and how many topic-partitions all processes together."""
+        """Record a flow's partitions: those of this process, and the number of all."""
         with self._lock:
             self._set("kafka_mirror_expected_partitions", flow, expected)
             self._series["kafka_mirror_fresh_partitions"].setdefault(flow, 0.0)
@@ -108,9 +111,9 @@ class Recorder(WindowRecorder):
     # --- what checkpoints report ---------------------------------------------------------------------------------
 
     def record_checkpoints(self, rows: Sequence[CheckpointReport], *, now_s: float) -> None:
-        """Take in a round of checkpoints.
+        """Record a round of checkpoints.
 
-        Each flow of the round has a row of its own, without a group, and with the reason when the round failed.
+        Each flow of the round has its own row, without a group, and with a reason if the round failed.
         """
         done = [(row.source, row.target) for row in rows if row.group is None and row.failure is None]
         with self._lock:
@@ -121,7 +124,7 @@ class Recorder(WindowRecorder):
                 self._flow_checkpoints(flow, [row for row in rows if (row.source, row.target) == flow], now_s)
 
     def _flow_checkpoints(self, flow: Labels, rows: Sequence[CheckpointReport], now_s: float) -> None:
-        """Replace what is known of a flow's groups: one that is gone leaves no series behind."""
+        """Replace the series of a flow's groups; remove those of former groups."""
         latency = {key: value for key, value in self._series[_CHECKPOINT_LATENCY].items() if key[:2] == flow}
         before, self._checkpoints = self._checkpoints, {k: v for k, v in self._checkpoints.items() if k[:2] != flow}
         for name in _GROUP_FAMILIES:
@@ -154,7 +157,7 @@ class Recorder(WindowRecorder):
                     self._set(f"{_CHECKPOINT_LATENCY}_{part}", place, value)
 
     def record_phase(self, query: str, phase: str, seconds: float) -> None:
-        """Take in how long one phase of a query's micro-batch took."""
+        """Record how long one phase of a query's micro-batch took."""
         with self._lock:
             name = "kafka_mirror_batch_duration_seconds"
             histogram = self._histogram(name, (query, phase))
@@ -163,14 +166,16 @@ class Recorder(WindowRecorder):
             histogram.add(counts, seconds)
 
     def record_query(self, name: str, *, is_active: bool) -> None:
-        """Take in whether a streaming query runs."""
+        """Record whether a streaming query runs."""
         with self._lock:
             self._set("kafka_mirror_query_active", (name,), 1.0 if is_active else 0.0)
 
     # --- what polls find ---------------------------------------------------------------------------------------
 
     def record_rows(self, flow: Labels, rows: Sequence[LagRow], *, read_s: float, now_s: float) -> None:
-        """Record one poll of a flow. An unknown position leaves no lag, which is not lag 0; other unknown values stay.
+        """Record one poll of a flow.
+
+        An unknown position leaves no lag, which is not lag 0; other unknown values stay.
 
         Args:
             flow: Source and target.
@@ -202,7 +207,7 @@ class Recorder(WindowRecorder):
         self._set("kafka_mirror_partition_behind_open_transaction", labels, int(bool(row.held_by)))
 
     def record_headroom(self, topic: Labels, seconds: float | None) -> None:
-        """Take in how long retention leaves the topic's first record that is not replicated; None without limit."""
+        """Record how long retention leaves a topic's first unreplicated record; None: no limit."""
         with self._lock:
             if seconds is None:
                 self._series["kafka_mirror_retention_headroom_seconds"].pop(topic, None)
@@ -210,35 +215,35 @@ class Recorder(WindowRecorder):
                 self._set("kafka_mirror_retention_headroom_seconds", topic, seconds)
 
     def record_poll(self, flow: Labels, *, now_s: float, took_s: float) -> None:
-        """Take in that a flow's offsets were read."""
+        """Record that a flow's offsets were read."""
         with self._lock:
             self._set("kafka_mirror_last_poll_timestamp_seconds", flow, now_s)
             self._set("kafka_mirror_poll_duration_seconds", flow, took_s)
 
     def record_config_drift(self, flow: Labels, settings: Mapping[str, int]) -> None:
-        """Record how many settings of each remote topic are not as they should be. That of other topics is unknown."""
+        """Record how many settings of each remote topic differ; other topics are unknown."""
         name = "kafka_mirror_config_drift_settings"
         with self._lock:
             others = {labels: value for labels, value in self._series[name].items() if labels[:2] != flow}
             self._series[name] = others | {(*flow, topic): count for topic, count in settings.items()}
 
     def record_acl_drift(self, flow: Labels, missing: int) -> None:
-        """Take in how many ACLs the target's topics lack."""
+        """Record how many ACLs the target's topics lack."""
         with self._lock:
             self._set("kafka_mirror_acl_drift", flow, missing)
 
     def record_heartbeat(self, flow: Labels, *, now_s: float) -> None:
-        """Take in that a flow's target has taken a heartbeat."""
+        """Record that a flow's target has acknowledged a heartbeat."""
         with self._lock:
             self._set("kafka_mirror_last_heartbeat_timestamp_seconds", flow, now_s)
 
     def record_cluster(self, flow: Labels, alias: str, *, is_up: bool) -> None:
-        """Take in whether a cluster answered for a flow."""
+        """Record whether a cluster responded to a flow."""
         with self._lock:
             self._set("kafka_mirror_cluster_up", (*flow, alias), 1.0 if is_up else 0.0)
 
     def record_cluster_clock(self, flow: Labels, alias: str, skew_s: float | None, *, now_s: float) -> None:
-        """Take in how far a cluster's clock is ahead of this machine's, None where that is not known."""
+        """Record how far a cluster's clock is ahead of this machine's; None if unknown."""
         with self._lock:
             self._series[CLOCK].pop((*flow, alias), None)
             if skew_s is not None:
@@ -248,11 +253,11 @@ class Recorder(WindowRecorder):
     def record_drill(
         self, flow: Labels, found: Mapping[str, float | None], *, steps: Mapping[tuple[str, str], float]
     ) -> None:
-        """Take in what is known of a flow's drills.
+        """Record the results of a flow's drills.
 
         Args:
             flow: Source and target.
-            found: By the end of a family's name, behind `kafka_mirror_drill_`; None where nobody knows.
+            found: By the end of a family's name, after `kafka_mirror_drill_`; None if unknown.
             steps: Seconds by run and step.
         """
         with self._lock:
@@ -269,12 +274,12 @@ class Recorder(WindowRecorder):
     def record_gaps(
         self, flow: Labels, found: Mapping[str, tuple[int, int]] | None, *, last_s: float | None = None
     ) -> None:
-        """Take in what a flow's ledger has.
+        """Record the totals of a flow's gap ledger.
 
         Args:
             flow: Source and target.
-            found: Entries, and their offsets, by effect; None where the ledger cannot be read.
-            last_s: When the last one was found, epoch seconds; None before the first.
+            found: Entries and their offsets, by effect; None if the ledger cannot be read.
+            last_s: When the last entry was found, epoch seconds; None before the first.
         """
         with self._lock:
             for name in ("kafka_mirror_gaps", "kafka_mirror_gap_offsets"):
@@ -290,21 +295,21 @@ class Recorder(WindowRecorder):
     # --- what a comparison finds -----------------------------------------------------------------------------
 
     def record_verified(self, labels: Labels, *, equal: int, wrong: int) -> None:
-        """Take in how many more records of a topic-partition were found equal, and how many different or missing."""
+        """Add records of a partition that were found equal, and different or missing ones."""
         with self._lock:
             self._add("kafka_mirror_verified_records_total", labels, equal)
             self._add("kafka_mirror_verify_differences_total", labels, wrong)
 
     def record_verify_round(self, flow: Labels, *, left: int, now_s: float) -> None:
-        """Take in that a round of comparing has ended, and how many records are left for later ones."""
+        """Record the end of a verification round, and the records left for later rounds."""
         with self._lock:
             self._set("kafka_mirror_verify_waiting_records", flow, left)
             self._set("kafka_mirror_last_verify_timestamp_seconds", flow, now_s)
 
-    # --- what is mirrored at all -------------------------------------------------------------------------------
+    # --- what is mirrored --------------------------------------------------------------------------------------
 
     def keep_only(self, partitions: Collection[Labels]) -> None:
-        """Remove the series of topic-partitions that left their flow, and of topics of which none is left."""
+        """Remove the series of partitions that left their flow, and of topics without partitions."""
         wanted = set(partitions)
         with self._lock:
             self._ends_s = {labels: at_s for labels, at_s in self._ends_s.items() if labels in wanted}
@@ -315,7 +320,7 @@ class Recorder(WindowRecorder):
     def record_share(
         self, flow: Labels, *, owned: Collection[int], slots: int, processes: int, has_conflict: bool
     ) -> None:
-        """Take in this process' part in a flow; what is known of slots that it no longer serves is no longer told."""
+        """Record this process' share of a flow; remove the series of other slots."""
         with self._lock:
             _keep_slots(self._series, flow, owned)
             self._set("kafka_mirror_slots_owned", flow, len(owned))
@@ -324,14 +329,14 @@ class Recorder(WindowRecorder):
             self._set("kafka_mirror_settings_conflict", flow, 1.0 if has_conflict else 0.0)
 
     def keep_flows(self, *, served: Set[Labels], led: Set[Labels]) -> None:
-        """Remove what is known of flows that another process serves now, or does for once what one of several does."""
+        """Remove series of flows that this process does not serve or, for leaders' series, lead."""
         with self._lock:
             _keep_flows(self._series, served=served, led=led)
             self._judged_s = {flow: at_s for flow, at_s in self._judged_s.items() if flow in served}
 
 
 def copy(series: Mapping[str, Mapping[Labels, Any]]) -> dict[str, dict[Labels, Value]]:
-    """Return every family's series by its name, histograms with counts of their own."""
+    """Return every family's series by its name, with copied histograms."""
     copied: dict[str, dict[Labels, Value]] = {name: dict(values) for name, values in series.items()}
     for spec in CATALOGUE:
         if spec.kind == "histogram":
@@ -340,11 +345,11 @@ def copy(series: Mapping[str, Mapping[Labels, Any]]) -> dict[str, dict[Labels, V
 
 
 def _keep_partitions(series: dict[Labels, Any], names: tuple[str, ...], partitions: set[Labels]) -> None:
-    """Remove from series with labels of these names what is of other topic-partitions, or of topics without any."""
+    """Remove series with labels of these names whose partition, or topic, is not among `partitions`."""
     if "topic" in names:
         present = partitions if "partition" in names else {labels[:3] for labels in partitions}
         place_of = itemgetter(*(names.index(label) for label in PARTITION if label in names))
-        # The labels of most families are the place already: no tuple is made again.
+        # The labels of most families are the partition already: no tuple is made again.
         places = set(series) if names == PARTITION else set(map(place_of, series))
         if gone := places - present:
             for labels in [labels for labels in series if place_of(labels) in gone]:
@@ -360,7 +365,7 @@ def _keep_slots(families: dict[str, dict[Labels, Any]], flow: Labels, owned: Col
 
 
 def _keep_flows(families: dict[str, dict[Labels, Any]], *, served: Set[Labels], led: Set[Labels]) -> None:
-    """Remove gauges of flows that this process does not serve, or, where one process tells of a flow, does not lead."""
+    """Remove gauges of flows that this process does not serve or, for leaders' gauges, lead."""
     for name in _FLOW_GAUGES:
         wanted = led if BY_NAME[name].reported_by == "leader" else served
         if gone := set(map(_flow_of, families[name])) - wanted:

@@ -1,7 +1,7 @@
 """Define the rows that streams send from workers to the driver. Pure.
 
 A record's fields are the columns of its stream, in order: workers fill them by name, Spark's schema is derived from them,
-and the listener gives whom they are for the same record back.
+and the listener restores the same record from them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _SPARK_TYPES = {
 
 
 class Measured(NamedTuple):
-    """Hold the ages or latencies of one window's records; last, min and max are None when nothing was measured."""
+    """The ages or latencies of one window's records.
+
+    Last, min and max are None if nothing was measured.
+    """
 
     last_ms: float | None
     min_ms: float | None
@@ -32,27 +35,30 @@ class Measured(NamedTuple):
 
 
 class SlotReport(NamedTuple):
-    """Tell how a slot's window of a flow went. Of the time that it had its lease, the rest was spent on waiting for records."""
+    """How a slot's window of a flow spent its time.
+
+    The rest of its time with the lease, it waited for records.
+    """
 
     lease_wait_ms: float
     takeovers: int = 0
     source_throttled_s: float = 0.0  # by quotas of the source's brokers
     target_throttled_s: float = 0.0
-    sending_s: float = 0.0  # with batches on their way to the target; without what was packed meanwhile
+    sending_s: float = 0.0  # with batches in flight to the target, without packing meanwhile
     packing_s: float = 0.0  # decoding, encoding and joining batches
-    read_ahead_bytes: int = 0  # the most that was read and not acknowledged
-    read_ahead_records: int = 0  # read and not acknowledged when the window had read all it would
+    read_ahead_bytes: int = 0  # largest amount that was read and not acknowledged
+    read_ahead_records: int = 0  # read and not acknowledged when the window ended its reading
     polls: int = 0  # fetches that brought records, as Connect counts
     polled_records: int = 0
-    polling_s: float = 0.0  # what those fetches took, waiting for records included
+    polling_s: float = 0.0  # duration of those fetches, waiting for records included
     longest_poll_s: float = 0.0
 
 
 class WindowReport(NamedTuple):
-    """Tell what one window replicated of one topic-partition.
+    """What one window replicated of one partition.
 
-    One row of each slot and window tells of the slot, too. Other topic-partitions that are idle have a row once a minute only:
-    what has none is idle.
+    One row of each slot and window also has the slot's report. Other idle partitions have a row only once a minute: a partition
+    without a row is idle.
     """
 
     source: str
@@ -70,14 +76,17 @@ class WindowReport(NamedTuple):
     latency: Measured  # from a record's timestamp until the target has acknowledged it
     lost: int  # source offsets that were deleted before they were replicated
     rewinds: int
-    reason: str  # why the topic-partition is paused; "" where it is not
+    reason: str  # why the partition is paused; "" if it is not
     is_paused_by_operator: bool
     is_topic_in_question: bool
-    of_slot: SlotReport | None = None  # None where another row has it
+    of_slot: SlotReport | None = None  # None if another row has it
 
 
 class CheckpointReport(NamedTuple):
-    """Tell what became of a group's offset on one topic-partition, or, without a group, how a flow's round ended."""
+    """The result of a group's offset on one partition.
+
+    Without a group, the result of a flow's round.
+    """
 
     source: str
     target: str
@@ -87,8 +96,8 @@ class CheckpointReport(NamedTuple):
     upstream: int | None = None
     downstream: int | None = None
     state: str | None = None  # of mirror.checkpoints.rules.State
-    reread: int | None = None  # what the group has read since its last checkpoint; None at the first one
-    latency_ms: float | None = None  # None where the checkpoint had not changed
+    reread: int | None = None  # records that the group has read since its last checkpoint; None at the first one
+    latency_ms: float | None = None  # None if the checkpoint had not changed
     failure: str | None = None  # of the flow: why its round failed
     foreign: int | None = None  # of the flow: records that were skipped because they are no checkpoints
 
@@ -97,7 +106,7 @@ _NESTED = {kind: record for record in (Measured, SlotReport) for kind in (record
 
 
 def schema_of(record: type[tuple[Any, ...]]) -> str:
-    """Return the schema of a record's stream, as Spark writes it: "source string, age struct<sum_ms: double>"."""
+    """Return the schema of a record's stream in Spark's notation: "source string, age struct<sum_ms: double>"."""
     return ", ".join(f"{name} {_spark_type(kind)}" for name, kind in get_type_hints(record).items())
 
 
@@ -111,7 +120,7 @@ Report = TypeVar("Report", bound=tuple[Any, ...])
 
 
 def from_columns(record: type[Report], columns: Mapping[str, Any]) -> Report:
-    """Return the record that has become columns, and nested tuples in them."""
+    """Return the record for columns, with nested tuples."""
     nested = {name: _NESTED[kind] for name, kind in get_type_hints(record).items() if kind in _NESTED}
     built = {name: make(*columns[name]) for name, make in nested.items() if columns[name] is not None}
     return record(**{**columns, **built})

@@ -15,7 +15,10 @@ Pairs = tuple[tuple[str, str], ...]  # names of labels and their values
 
 @dataclass(frozen=True, slots=True)
 class Exemplar:
-    """One value that a histogram has counted, in seconds; its labels say which, `at_s` when it was reported (epoch)."""
+    """One counted value of a histogram, in seconds.
+
+    The labels identify it; `at_s` is when it was reported (epoch).
+    """
 
     value: float
     labels: Pairs
@@ -24,9 +27,9 @@ class Exemplar:
 
 @dataclass(slots=True)
 class Histogram:
-    """Counts by bucket (each value counts once), the last one above all bounds, and the sum of the values.
+    """Counts by bucket, and the sum of the values.
 
-    `began_s` is when it began to count (epoch).
+    Each value counts once; the last bucket is above all bounds. `began_s` is when it began to count (epoch).
     """
 
     counts: list[int]
@@ -40,13 +43,13 @@ class Histogram:
         self.total += total
 
     def exemplify(self, value: float, labels: Pairs, at_s: float) -> None:
-        """Show a value as an example, unless a larger one was reported at the same time."""
+        """Keep a value as example unless a larger one was reported simultaneously."""
         last = self.exemplar
         if last is None or last.at_s < at_s or last.value < value:
             self.exemplar = Exemplar(value, labels, at_s)
 
     def copied(self) -> Histogram:
-        """Return a histogram with counts of its own."""
+        """Return a copy with separate counts."""
         return replace(self, counts=list(self.counts))
 
 
@@ -54,21 +57,21 @@ Value = float | Histogram
 
 
 def single(value: Value) -> float:
-    """Return a value that is no histogram."""
+    """Return a value that is not a histogram."""
     assert not isinstance(value, Histogram)
     return value
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One family's series in a scrape. `labels` are the catalogue's, or without the partition once folded."""
+    """One family's series in a scrape. `labels` are the catalogue's, without the partition if folded."""
 
     spec: MetricSpec
     labels: tuple[str, ...]
     series: Mapping[Labels, Value] = field(default_factory=dict)
 
     def buckets(self, histogram: Histogram) -> Iterator[tuple[float, int, Exemplar | None]]:
-        """Yield each bucket's upper bound, the values up to it, and the exemplar where it is in this bucket."""
+        """Yield each bucket's upper bound, the count up to it, and its exemplar, if any."""
         bounds, exemplar, below = (*self.spec.bounds, math.inf), histogram.exemplar, 0
         at = -1 if exemplar is None else bisect_left(bounds, exemplar.value)
         for bucket, (bound, count) in enumerate(zip(bounds, histogram.counts, strict=True)):
@@ -76,5 +79,5 @@ class Family:
             yield bound, below, exemplar if bucket == at else None
 
     def size(self) -> int:
-        """Return how many lines this family takes in an exposition."""
+        """Return how many lines the family has in an exposition."""
         return len(self.series) * (len(self.spec.bounds) + 3 if self.spec.kind == "histogram" else 1)

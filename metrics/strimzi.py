@@ -1,4 +1,4 @@
-"""Repeat measures as gauges under the names that Strimzi's exporter rules give MirrorMaker's, for boards made for those. Pure."""
+"""Repeat measures under the names of Strimzi's exporter rules for MirrorMaker, for existing dashboards. Pure."""
 
 from __future__ import annotations
 
@@ -31,37 +31,39 @@ def aliases(families: Iterable[Family]) -> Iterator[Alias]:
         if not family.spec.mm2 or family.labels != family.spec.labels:
             continue
         if family.labels == SLOT:
-            about = f"Connect's {family.spec.mm2}; the same as {family.spec.name}. A task is a slot."
+            about = f"Connect's {family.spec.mm2}; same as {family.spec.name}. A task is a slot."
             tasks = ((_task(labels), single(value)) for labels, value in family.series.items())
             yield Alias(STRIMZI_TASK + family.spec.mm2.replace("-", "_"), about, ("connector", "task"), tasks)
             continue
         connector = STRIMZI_CHECKPOINT if "group" in family.labels else STRIMZI
-        about = f"MirrorMaker's {family.spec.mm2}; the same as {family.spec.name}."
+        about = f"MirrorMaker's {family.spec.mm2}; same as {family.spec.name}."
         series = ((labels, single(value)) for labels, value in family.series.items())
         yield Alias(connector + family.spec.mm2.replace("-", "_"), about, family.labels, series)
     yield _status(by_name["kafka_mirror_read_ahead_records"], by_name["kafka_mirror_query_active"])
     lag, topics = by_name["kafka_mirror_lag_records"], by_name["kafka_mirror_topic_info"]
     if lag.labels == lag.spec.labels:
-        about = f"The same as {lag.spec.name}, by the topic's name on the source."
+        about = f"Same as {lag.spec.name}, by the topic's name on the source."
         yield Alias(STRIMZI_LAG, about, ("clientid", "topic", "partition"), _lag(lag, topics))
 
 
 def _task(slot: Labels) -> Labels:
-    """Return how Strimzi names the connector of a flow, and the task that a slot is."""
+    """Return Strimzi's name of a flow's connector, and the task for a slot."""
     source, target, number = slot
     return f"{source}->{target}.MirrorSourceConnector", number
 
 
 def _status(slots: Family, queries: Family) -> Alias:
-    """Return a status of each slot that this process serves, as Connect has one of each task. `slots`: a gauge of slots."""
-    is_well = all(single(value) for value in queries.series.values())
-    status = "running" if is_well else "failed"
+    """Return a status per served slot, as Connect has one per task."""
+    is_healthy = all(single(value) for value in queries.series.values())
+    status = "running" if is_healthy else "failed"
     series = (((*_task(slot), status), 1.0) for slot in slots.series)
-    return Alias(STRIMZI_STATUS, "Always 1: whether Spark's queries run.", ("connector", "task", "status"), series)
+    return Alias(
+        STRIMZI_STATUS, "Always 1; label status: whether Spark's queries run.", ("connector", "task", "status"), series
+    )
 
 
 def _lag(lag: Family, topics: Family) -> Iterator[tuple[Labels, float]]:
-    """Return lag as boards know it from MirrorMaker's own consumer, whose topic is the one on the source."""
+    """Return lag under the labels of MirrorMaker's consumer."""
     source_topics = {labels[:3]: labels[3] for labels in topics.series}
     for (source, target, topic, partition), value in lag.series.items():
         on_source = source_topics.get((source, target, topic), topic)

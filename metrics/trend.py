@@ -1,4 +1,7 @@
-"""Keep the last hour of each flow, a point a minute, and since when it is ill; in a file, so that a restart keeps it."""
+"""Keep the last hour of each flow, a point a minute.
+
+It is kept in a file, so that it survives a restart.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +14,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 from metrics import whole_file
-from metrics.verdict import Status
+from metrics.partition_status import Status
 
 TREND_FILE = "trend.json"  # in the state folder
 MINUTES = 60
 MINUTE_S = 60.0
-# Between points further apart than this a flow may have been well, or ill: nobody saw.
+# If two points are further apart than this, the status between them is unknown.
 UNSEEN_S = 3 * MINUTE_S
 
 
 class Point(NamedTuple):
-    """A flow at one time. What was not known is None, never 0.
+    """A flow at one time. Unknown values are None, never 0.
 
     Attributes:
         time_s: When, epoch seconds.
-        status: The worst verdict of its topic-partitions.
+        status: The worst status of its partitions.
         waits_s: How long its longest waiting record has waited, as far as known.
         waiting: Records that wait, as far as known.
-        in_per_s: Records written to the source a second.
-        out_per_s: Records replicated a second.
+        in_per_s: Records written to the source per second.
+        out_per_s: Records replicated per second.
     """
 
     time_s: float
@@ -41,26 +44,29 @@ class Point(NamedTuple):
 
     @property
     def minute(self) -> int:
-        """The minute that it is of."""
+        """The minute of the point."""
         return int(self.time_s // MINUTE_S)
 
 
-class IllSince(NamedTuple):
-    """Since when a flow is not OK; `is_seen` is False where it was ill already when it was first looked at."""
+class UnhealthySince(NamedTuple):
+    """Since when a flow is not OK.
+
+    `is_seen` is False if it was not OK already when first seen.
+    """
 
     time_s: float
     is_seen: bool
 
 
 class Trend:
-    """The last hour of flows, by name. Of a minute the worst point is kept: nothing is lost between two. Thread-safe."""
+    """The last hour of flows, by name. Keeps the worst point of each minute. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._points: dict[str, deque[Point]] = {}
 
-    def take_in(self, flow: str, point: Point) -> None:
-        """Take in what a poll found."""
+    def record(self, flow: str, point: Point) -> None:
+        """Record the result of a poll."""
         with self._lock:
             points = self._points.setdefault(flow, deque(maxlen=MINUTES))
             if points and points[-1].minute == point.minute:
@@ -80,7 +86,7 @@ class Trend:
         whole_file.write(path, json.dumps(content, separators=(",", ":")))
 
     def load(self, path: Path, *, now_s: float) -> None:
-        """Read what a process before kept of the last hour; a file that is missing or damaged holds nothing."""
+        """Read the last hour that an earlier process kept; ignore a missing or damaged file."""
         try:
             content = json.loads(path.read_text())
             found = {str(flow): [_point(fields) for fields in points] for flow, points in content.items()}
@@ -89,17 +95,23 @@ class Trend:
         for flow, points in found.items():
             for point in points:
                 if 0 <= now_s - point.time_s <= MINUTES * MINUTE_S:
-                    self.take_in(flow, point)
+                    self.record(flow, point)
 
 
 def joined(older: Iterable[Point], own: Iterable[Point]) -> list[Point]:
-    """Return the points of two sources, one a minute, the oldest first; where both have a minute, that of `own`."""
+    """Return the points of two sources, one a minute, oldest first.
+
+    If both have a minute, `own` wins.
+    """
     by_minute = {point.minute: point for point in (*older, *own)}
     return [point for _, point in sorted(by_minute.items())][-MINUTES:]
 
 
-def ill_since(points: Iterable[Point]) -> IllSince | None:
-    """Return since when a flow is ill without a break, None while it is well or was never seen."""
+def unhealthy_since(points: Iterable[Point]) -> UnhealthySince | None:
+    """Return since when a flow is unhealthy without a break.
+
+    Return None if it is healthy or was never seen.
+    """
     seen = list(points)
     if not seen or seen[-1].status is Status.OK:
         return None
@@ -108,11 +120,11 @@ def ill_since(points: Iterable[Point]) -> IllSince | None:
         is_gap = after.time_s - before.time_s > UNSEEN_S
         if before.status is Status.OK or is_gap:
             first, is_seen = after, not is_gap
-    return IllSince(first.time_s, is_seen)
+    return UnhealthySince(first.time_s, is_seen)
 
 
 def _worse(one: Point, other: Point) -> Point:
-    """Return one point for both: the numbers of the one with the worse verdict, or the longer wait."""
+    """Return the point with the worse status or, if they are equal, the longer wait."""
     order = (one.status, one.waits_s or 0.0) >= (other.status, other.waits_s or 0.0)
     return one if order else other
 
@@ -120,7 +132,7 @@ def _worse(one: Point, other: Point) -> Point:
 def _point(fields: list[float | None]) -> Point:
     time_s, status, waits_s, waiting, in_per_s, out_per_s = fields
     if time_s is None or status is None:
-        raise ValueError("a point without a time")
+        raise ValueError("a point without a time or a status")
     return Point(
         float(time_s), Status(int(status)), waits_s, None if waiting is None else int(waiting), in_per_s, out_per_s
     )

@@ -1,4 +1,4 @@
-"""Write a file all or nothing: who reads it meets the old content or the new, never a part."""
+"""Write a file atomically: readers see the old or the new content, never a part."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write(path: Path, content: str) -> None:
-    """Write `content` beside the file, then put it in its place; raises OSError where that cannot be done."""
+    """Write `content` next to the file, then replace it; raise OSError if that fails."""
     partial = path.with_suffix(".partial")
     partial.write_text(content)
     partial.replace(path)

@@ -1,4 +1,4 @@
-"""Keep the newest value of what workers report of their windows."""
+"""Keep the newest values that workers report of their windows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from metrics.series import Histogram, Labels, Pairs
 
 SPENT_ON = ("lease", "source", "target", "packing")
 HISTOGRAMS = {"age": "kafka_mirror_record_age_seconds", "latency": "kafka_mirror_replication_latency_seconds"}
-LATE_S = 1.0  # a lease acquired this long after a window's start is a late hand-over
+LATE_S = 1.0  # a lease acquired this long after a window's start is a late handover
 _SPREADS = {"age": "kafka_mirror_record_age_ms", "latency": "kafka_mirror_replication_latency_ms"}
 _RATES = ("kafka_mirror_record_rate", "kafka_mirror_byte_rate")
 _PAUSES = ("kafka_mirror_partition_paused", "kafka_mirror_partition_paused_by_operator")
@@ -29,25 +29,25 @@ class Store:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._series: dict[str, dict[Labels, Any]] = {spec.name: {} for spec in CATALOGUE}
-        # When counters began, by the names and values of their labels: those that have both alike are made and removed together.
+        # When counters began, by the names and values of their labels: counters with the same ones are made and removed together.
         self._began: dict[tuple[str, ...], dict[Labels, float]] = {}
         for spec in CATALOGUE:
             if not spec.labels:
                 self._add(spec.name, (), 0.0)
 
     def began(self) -> dict[tuple[str, ...], dict[Labels, float]]:
-        """Return when counters began to count (epoch seconds), by the names and values of their labels."""
+        """Return when counters began (epoch seconds), by names and values of their labels."""
         with self._lock:
             return {names: dict(began) for names, began in self._began.items()}
 
     def value(self, name: str, labels: Labels) -> float | None:
-        """Return one series' value (not of a histogram), None when it does not exist."""
+        """Return one series' value (not of a histogram), None if it does not exist."""
         with self._lock:
             found: float | None = self._series[name].get(labels)
             return found
 
     def info(self, name: str, labels: Labels) -> None:
-        """Take in a fact that the labels of a constant 1 tell."""
+        """Record a fact as labels of a constant 1."""
         with self._lock:
             self._set(name, labels, 1.0)
 
@@ -57,7 +57,7 @@ class Store:
             self._add(name, labels, 1)
 
     def _begin(self, name: str, labels: Labels) -> None:
-        """Have a counter, at 0 where it is new."""
+        """Create a counter at 0 if it is new."""
         if labels not in self._series[name]:
             self._series[name][labels] = 0.0
             self._began.setdefault(BY_NAME[name].labels, {}).setdefault(labels, time.time())
@@ -80,15 +80,15 @@ class Store:
 
 
 class WindowRecorder(Store):
-    """The series of topic-partitions and slots that windows report."""
+    """The series of partitions and slots that windows report."""
 
     def __init__(self) -> None:
         super().__init__()
         self.last_errors = LastErrors()
-        self._told: dict[Labels, set[Labels]] = {}  # by slot: the topic-partitions of its last report
+        self._reported: dict[Labels, set[Labels]] = {}  # by slot: the partitions of its last report
 
     def record_windows(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
-        """Take in replication reports."""
+        """Record replication reports."""
         for row in rows:
             self._report(row, now_s)
         self._written(rows)
@@ -96,7 +96,7 @@ class WindowRecorder(Store):
         self._clocks(rows)
 
     def _written(self, rows: Sequence[WindowReport]) -> None:
-        """Count what each slot's windows wrote, all its topic-partitions together."""
+        """Count what each slot's windows wrote, all its partitions together."""
         written: dict[Labels, int] = {}
         for row in rows:
             slot = _slot_of(row)
@@ -109,23 +109,23 @@ class WindowRecorder(Store):
                     self._set("kafka_mirror_slot_write_rate", slot, written.pop(slot) / _seconds(row))
 
     def _idle(self, rows: Sequence[WindowReport], now_s: float) -> None:
-        """Take in that what a slot told of the last time, and leaves out now, is idle."""
-        told: dict[Labels, set[Labels]] = {}
+        """Zero the rates of partitions that the slot's previous report had and this one lacks."""
+        reported: dict[Labels, set[Labels]] = {}
         for row in rows:
-            told.setdefault(_slot_of(row), set()).add(_place(row))
+            reported.setdefault(_slot_of(row), set()).add(_place(row))
         with self._lock:
-            for slot, places in told.items():
-                for labels in self._told.get(slot, set()) - places:
-                    self.last_errors.take_in(labels, "", now_s)
+            for slot, places in reported.items():
+                for labels in self._reported.get(slot, set()) - places:
+                    self.last_errors.record(labels, "", now_s)
                     if labels in self._series[_RATES[0]]:  # else it has left the flow
                         for name in (*_RATES, *_PAUSES):
                             self._set(name, labels, 0.0)
                         for name in _SPREADS.values():
                             self._record_no_measurement(name, labels)
-            self._told |= told
+            self._reported |= reported
 
     def _record_no_measurement(self, name: str, labels: Labels) -> None:
-        """Leave a gap, which says so; the last value stays."""
+        """Remove min, max and avg, which shows a gap; the last value stays."""
         for part in ("min", "max", "avg"):
             self._series[f"{name}_{part}"].pop(labels, None)
 
@@ -143,7 +143,7 @@ class WindowRecorder(Store):
             self._add("kafka_mirror_records_lost_total", labels, row.lost)
             self._add("kafka_mirror_offset_rewinds_total", labels, row.rewinds)
             by_error = bool(row.reason) and not row.is_paused_by_operator
-            self.last_errors.take_in(labels, row.reason if by_error else "", now_s)
+            self.last_errors.record(labels, row.reason if by_error else "", now_s)
             for name, value in zip(_RATES, (row.records / seconds, row.bytes / seconds), strict=True):
                 self._set(name, labels, value)
             for name, is_paused in zip(_PAUSES, (by_error, row.is_paused_by_operator), strict=True):
@@ -187,7 +187,7 @@ class WindowRecorder(Store):
             self._set("kafka_mirror_slot_poll_ms_avg", slot, 1000 * window.polling_s / window.polls)
             self._set("kafka_mirror_slot_poll_ms_max", slot, 1000 * window.longest_poll_s)
         else:
-            for part in ("avg", "max"):  # a gap says that there was none
+            for part in ("avg", "max"):  # no series if no fetch brought records
                 self._series[f"kafka_mirror_slot_poll_ms_{part}"].pop(slot, None)
         for cluster, throttled_s in zip(slot, (window.source_throttled_s, window.target_throttled_s), strict=False):
             self._add("kafka_mirror_throttled_seconds_total", (*slot[:2], cluster), throttled_s)
@@ -208,7 +208,7 @@ def _place(row: WindowReport) -> Labels:
 
 
 def spent(window: SlotReport, seconds: float) -> dict[str, float]:
-    """Return what a window of so many seconds spent them on: waiting for its lease, for records, for the target, or packing."""
+    """Return how a window of so many seconds spent its time: lease, source, target, packing."""
     lease_s = min(window.lease_wait_ms / 1000, seconds)
     busy_s = window.sending_s + window.packing_s
     waited_s = max(0.0, seconds - lease_s - busy_s)
@@ -216,7 +216,7 @@ def spent(window: SlotReport, seconds: float) -> dict[str, float]:
 
 
 def clock_skews(rows: Sequence[WindowReport]) -> dict[Labels, float]:
-    """Return for how many seconds each slot's youngest records were read before they were written, by their timestamps."""
+    """Return how far each slot's youngest timestamps are ahead of this machine's clock."""
     ages_ms: dict[Labels, list[float]] = {}
     for row in rows:
         if row.age.min_ms is not None:

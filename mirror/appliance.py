@@ -273,7 +273,7 @@ class Appliance:
         mirror, now_s = self._mirror, time.time()
         families = self.recorder.snapshot(now_s=now_s)
         served = {state.name for state in self.flows if state.membership is not None and state.membership.owned}
-        answer_failover(families, now_s=now_s, flows=served, telling_groups=led_flows(self.flows))
+        answer_failover(families, now_s=now_s, flows=served, reporting_groups=led_flows(self.flows))
         return exposition(
             families,
             self.recorder.began(),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from metrics.lag_row import LagRow
+from metrics.partition_status import Status
 from metrics.recorder import Recorder
 from metrics.series import Labels
-from metrics.verdict import Status
 
 
 def row_of(labels: Labels, *, offset: int | None = None, end: int | None = None, **more: Any) -> LagRow:

@@ -97,7 +97,7 @@ def picture_switch(browser: Browser) -> None:
             _picture(browser, "inspector-switch", groups, below="Switches")
         scene.refuse(STALLED)
         time.sleep(REFUSED_S)
-        _picture(browser, "inspector-ledger", groups, below="Ledger of gaps", opens="primary->backup:")
+        _picture(browser, "inspector-ledger", groups, below="Gap ledger", opens="primary->backup:")
 
 
 @contextmanager

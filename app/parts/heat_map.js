@@ -1,4 +1,4 @@
-// Draws every topic-partition as a cell on one canvas. A topic is a line of cells, or several; lines fill columns.
+// Draws every partition as a cell on one canvas. A topic is one or more lines of cells; lines fill columns.
 const HIGHEST = 300; // px that the map may take before its cells become smaller, or it scrolls
 const SIZES = [20, 18, 16, 14, 12, 10, 8, 7, 6, 5, 4, 3];
 const GAP = 14; // px between columns

@@ -1,4 +1,4 @@
-"""The boards: few, linked, one question each. Only layout and words here; the queries are in dashboards/queries.py."""
+"""The dashboards: few, linked, one question each. Layout and texts; queries are in dashboards/queries.py."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from dashboards.panels import Board
 
 
 def boards() -> tuple[Board, ...]:
-    """Return all boards, the one to open first first."""
+    """Return all dashboards, starting with the overview."""
     return overview(), topic(), failover(), engine(), slo(), parity()

@@ -1,4 +1,4 @@
-"""Lay out the board of the appliance itself."""
+"""Lay out the dashboard of the processes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dashboards import queries as q
 from dashboards.boards.words import FLOW
 from dashboards.panels import COUNT, WARN, Board, Panel, Query, Row, lines, none_wanted, stat
 
-NO_CLOCK = "no cluster tells its clock (Kafka before 3.3, or without KRaft, or no leave to DESCRIBE the cluster)"
+NO_CLOCK = "no cluster reports its clock (needs KRaft, Kafka 3.3 and DESCRIBE on the cluster)"
 NO_VERIFY = "no kafka-mirror verify --every is scraped"
 
 
 def engine() -> Board:
-    """Return the board of the appliance itself."""
+    """Return the dashboard of the processes."""
     return Board(
         uid="kafka-mirror-engine",
         title="Kafka mirror: engine",
-        question="Is the appliance itself well, and what does it cost?",
+        question="Are the kafka-mirror processes healthy, and what do they cost?",
         variables=("instance",),
         rows=(_spark(), _slots(), _verification(), _collector(), _cost()),
     )
@@ -28,46 +28,46 @@ def _spark() -> Row:
         (
             lines(
                 "Processes up",
-                "Of the processes that Prometheus is to scrape, those that answer.",
+                "Processes that respond to Prometheus, of all in the scrape job.",
                 "short",
                 Query(q.processes_up(), "up"),
                 Query(q.processes_known(), "of"),
             ),
             lines("Lanes running", "1 while a streaming query runs.", "short", Query(q.query_active(), "{{query}}")),
             lines(
-                "Length of windows",
-                "Mean of Spark's addBatch: the window's own length, and what it overruns.",
+                "Duration of windows",
+                "Mean duration of Spark's addBatch phase: the window's length and its overrun.",
                 "s",
                 Query(q.window_seconds(), "{{query}}"),
             ),
             lines(
-                "What Spark adds, p99",
-                "Phases of a micro-batch beside the window itself.",
+                "Spark's overhead, p99",
+                "Phases of a micro-batch other than the window itself.",
                 "s",
                 Query(q.phase_p99(), "{{phase}}"),
             ),
             lines(
                 "Listener events",
-                "What Spark tells the listener, per second; no progress means no counts.",
+                "Spark's streaming events per second. Without progress events there are no counts.",
                 "cps",
                 Query(q.listener_events(), "{{event}}"),
             ),
             lines(
                 "Report age",
-                "How old the newest replication report of a flow is: about a window.",
+                "Age of the newest replication report of a flow; normally up to the length of a window.",
                 "s",
                 Query(q.report_age(), FLOW),
             ),
             stat(
                 "Restarts",
-                "Streaming queries started again, in the time shown.",
+                "Streaming queries that were restarted, in the time range.",
                 q.restarts(),
                 "short",
                 none_wanted(WARN),
             ),
             stat(
                 "Unread events",
-                "Progress events that the listener failed to read.",
+                "Progress events that could not be read.",
                 q.listener_errors(),
                 "short",
                 none_wanted(),
@@ -83,63 +83,63 @@ def _slots() -> Row:
         (
             lines(
                 "Windows served per minute",
-                "By slot; one that falls to 0 is served by nobody.",
+                "By slot. No process serves a slot at 0.",
                 "short",
                 Query(q.windows_per_minute(), f"{FLOW} slot {{{{slot}}}}"),
             ),
             lines(
                 "Wait for the lease",
-                "Nothing of the slot is copied while its window waits for its predecessor.",
+                "Time for which a window waits for its predecessor's lease. Nothing of the slot is copied meanwhile.",
                 "s",
                 Query(q.turn_wait(), f"{FLOW} slot {{{{slot}}}}"),
             ),
             lines(
-                "What limits us",
-                "Shares of the slots' time: waiting for records of the source, for the target, packing batches, waiting for the "
-                "lease. Behind, and nearly all on the target: the target or the way to it is the bottleneck; on the source: "
-                "the source is; on packing: more slots or processes help.",
+                "Where slots spend their time",
+                "Shares of the slots' time: waiting for the source, for the target, packing batches, waiting for the lease. "
+                "If a flow lags, the largest share is the bottleneck: the target or the network to it, the source, or the "
+                "CPU (packing), for which more slots or processes help.",
                 "percentunit",
                 Query(q.spent_on(), f"{FLOW} {{{{spent_on}}}}"),
             ),
             lines(
                 "Read ahead",
-                "The most that a slot held in its last window; it never holds more than 48 MiB.",
+                "Largest amount that a slot's last window had read and the target had not acknowledged. The limit is 48 MiB.",
                 "bytes",
                 Query(q.read_ahead(), f"{FLOW} slot {{{{slot}}}}"),
             ),
             lines(
                 "Read and written by slot",
-                "Records per second. A slot that reads more than it writes reads again what a window's end left over.",
+                "Records per second. If a slot reads more than it writes, it re-reads what the end of a window left over.",
                 "cps",
                 Query(q.rate_of_slots("slot_polled_records_total"), f"{FLOW} slot {{{{slot}}}} read"),
                 Query(q.rate_of_slots("slot_written_records_total"), f"{FLOW} slot {{{{slot}}}} written"),
             ),
             lines(
                 "Throttled",
-                "Seconds per second for which brokers ask a flow to wait, by their quotas; its slots add up.",
+                "Seconds per second for which the brokers' quotas throttle a flow, summed over its slots.",
                 "s",
                 Query(q.throttled(), f"{FLOW} by {{{{cluster}}}}"),
             ),
             lines(
                 "Slots by process",
-                "Together they are all slots of the flow; otherwise some are served by nobody.",
+                "If the sum is below the flow's slots, no process serves some slots.",
                 "short",
                 Query(q.slots_by_process(), f"{FLOW} {{{{instance}}}}"),
                 Query(q.slots(), f"{FLOW} all"),
             ),
             lines(
                 "Processes",
-                "That share a flow, and 1 while their settings differ.",
+                "Processes that share a flow, and 1 while their settings differ.",
                 "short",
                 Query(q.processes(), FLOW),
                 Query(q.conflicts(), f"{FLOW} settings differ"),
             ),
             lines(
-                "Late hand-overs and take-overs",
-                "Windows that began a second late, or whose predecessor hung.",
+                "Late handovers and takeovers",
+                "Windows that acquired their lease more than a second late, or from a predecessor that never released it.",
                 "short",
                 Query(q.handovers("late_handovers_total"), f"{FLOW} slot {{{{slot}}}} late"),
-                Query(q.handovers("takeovers_total"), f"{FLOW} slot {{{{slot}}}} take-over"),
+                Query(q.handovers("takeovers_total"), f"{FLOW} slot {{{{slot}}}} takeover"),
             ),
         ),
     )
@@ -152,21 +152,21 @@ def _verification() -> Row:
         (
             lines(
                 "Records compared and equal",
-                "By kafka-mirror verify --every, per second.",
+                "Records per second that kafka-mirror verify --every found equal.",
                 "cps",
                 Query(q.verified(), FLOW),
                 may_be_empty=NO_VERIFY,
             ),
             lines(
                 "Different or missing",
-                "What it found to be wrong; its output names the first.",
+                "Records that kafka-mirror verify --every found different or missing. Its output names the first.",
                 "short",
                 Query(q.verify_differences(), f"{FLOW} {{{{topic}}}}"),
                 may_be_empty=NO_VERIFY,
             ),
             lines(
                 "Waiting to be compared",
-                "It grows where --rate is less than what comes.",
+                "Replicated records that are not compared yet. Grows if --rate is lower than the rate of new records.",
                 "short",
                 Query(q.verify_waiting(), FLOW),
                 may_be_empty=NO_VERIFY,
@@ -182,23 +182,23 @@ def _collector() -> Row:
         (
             lines(
                 "Poll",
-                "What reading offsets costs, and how old the last ones are.",
+                "Duration of a poll of offsets, and age of the last one.",
                 "s",
                 Query(q.poll_seconds(), f"{FLOW} took"),
                 Query(q.poll_age(), f"{FLOW} age"),
             ),
             lines(
                 "Failed polls",
-                "Lag is as old as the last good one.",
+                "Lag is as old as the last successful poll.",
                 "short",
                 Query(q.poll_errors(), FLOW),
                 may_be_empty="no poll has failed yet",
             ),
-            lines("Clusters", "1 while a cluster answers.", "short", Query(q.cluster_up(), "{{cluster}}")),
+            lines("Clusters", "1 while a cluster responds.", "short", Query(q.cluster_up(), "{{cluster}}")),
             lines(
                 "Clocks",
-                "How far the clock of each cluster's controller is ahead of a process' own; and how far records came from the "
-                "future. A cluster without a line has not answered with its clock.",
+                "How far the clock of each cluster's controller is ahead of a process' clock, and how far record timestamps are "
+                "ahead of it. A cluster without a line has not reported its clock.",
                 "s",
                 Query(q.cluster_clocks(), f"{FLOW} {{{{cluster}}}}, seen by {{{{instance}}}}"),
                 Query(q.future_timestamps(), f"{FLOW} records"),
@@ -213,32 +213,32 @@ def _cost() -> Row:
     return Row(
         "Cost",
         (
-            lines("Scrape", "What Prometheus waits for /metrics.", "s", Query(q.scrape_seconds(), "{{instance}}")),
+            lines("Scrape", "Duration of a scrape of /metrics.", "s", Query(q.scrape_seconds(), "{{instance}}")),
             lines(
                 "Series",
-                "Exposed, and folded away by the cap.",
+                "Series that are exposed, and that mirror.metrics.max.series dropped.",
                 "short",
                 Query(q.series("exposed_series"), "exposed"),
                 Query(q.series("dropped_series"), "dropped"),
             ),
             lines(
-                "Driver's processor",
-                "Of its Python process; Spark's JVM and workers are beside it.",
+                "Driver CPU",
+                "CPU of the driver's Python process, without Spark's JVM and workers.",
                 "percentunit",
                 Query(q.driver_cpu(), "{{instance}}"),
             ),
             lines(
-                "Driver's memory",
-                "Resident memory of the driver's Python process.",
+                "Driver memory",
+                "Resident memory of the driver's Python process, without Spark's JVM and workers.",
                 "bytes",
                 Query(q.driver_memory(), "{{instance}}"),
             ),
             Panel(
                 kind="table",
-                title="What runs",
-                description="Versions of the appliances that are scraped.",
+                title="Versions",
+                description="Versions of the scraped processes.",
                 width=16,
-                queries=(Query(q.builds(), column="appliances", unit=COUNT),),
+                queries=(Query(q.builds(), column="processes", unit=COUNT),),
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""Lay out the board to read before a fail-over."""
+"""Lay out the dashboard to read before a failover."""
 
 from __future__ import annotations
 
@@ -22,65 +22,69 @@ from metrics.objective import FRESH_S
 
 
 def failover() -> Board:
-    """Return the board to read before a fail-over."""
+    """Return the dashboard to read before a failover."""
     return Board(
         uid="kafka-mirror-failover",
-        title="Kafka mirror: fail-over",
-        question="If we fail over now, what is missing on the target, and which consumer groups may go?",
+        title="Kafka mirror: failover",
+        question="After a failover now, what is missing on the target, and which consumer groups can resume?",
         variables=("topic", "group"),
         rows=(_source_gone(), _by_topic(), _groups(), _by_group(), _drills(), _ledger()),
     )
 
 
 def _source_gone() -> Row:
-    """Return the row "If the source were gone now"."""
+    """Return the row "At risk if the source fails now"."""
     return Row(
-        "If the source were gone now",
+        "At risk if the source fails now",
         (
             Panel(
                 kind="stat",
-                title="May we go?",
+                title="Failover check",
                 unit="short",
                 width=24,
                 height=4,
-                description="The worst answer of the flows shown. kafka-mirror failover-check FILE says why, and "
-                "what it would cost.",
+                description="The worst result of the flows shown. kafka-mirror failover-check FILE prints the reasons and "
+                "the cost.",
                 queries=(Query(q.failover_answer()),),
                 steps=((None, BAD), (1, WARN), (2, GOOD)),
                 words=((0, "NO", BAD), (1, "GO WITH LOSS", WARN), (2, "GO", GOOD)),
             ),
             stat(
-                "Seconds missing", "The longest waiting record of all topics.", q.lag_seconds_max(q.TOPIC), "s", BEHIND
+                "Seconds missing",
+                "How long the longest waiting record has waited.",
+                q.lag_seconds_max(q.TOPIC),
+                "s",
+                BEHIND,
             ),
             stat(
                 "Records missing",
-                "Produced at the source, not on the target.",
+                "Records produced to the source and not on the target.",
                 q.lag_records_total(q.TOPIC),
                 "short",
                 ((None, GOOD), (1, WARN)),
             ),
             stat(
-                "Topics behind",
-                f"Topics with a record that waits longer than {FRESH_S} s.",
+                "Lagging topics",
+                f"Topics with a record that has waited longer than {FRESH_S} s.",
                 q.topics_behind(),
                 "short",
                 none_wanted(),
             ),
             stat(
                 "Lost for good",
-                "Records that retention deleted before they were copied, in the time shown.",
+                "Records that retention deleted before they were copied, in the time range.",
                 q.lost(where=q.TOPIC),
                 "short",
                 none_wanted(),
             ),
             stat(
-                "Age of these numbers",
-                "When offsets were last read: older than a minute, do not trust them.",
+                "Age of these values",
+                "How long ago offsets were last read. Do not rely on values older than a minute.",
                 f"max({q.poll_age()})",
                 "s",
                 BEHIND,
             ),
-            stat("Clusters down", "Clusters that do not answer the mirror.", q.clusters_down(), "short", none_wanted()),
+            stat("Clusters down", "Clusters that do not respond.", q.clusters_down(), "short", none_wanted()),
         ),
     )
 
@@ -92,10 +96,10 @@ def _by_topic() -> Row:
         (
             Panel(
                 kind="table",
-                title="What is missing",
+                title="Missing on the target",
                 width=24,
                 height=10,
-                description="Seconds and records missing by topic, and how old its newest record on the target is.",
+                description="Seconds and records missing by topic, and the age of its newest record on the target.",
                 queries=(
                     Query(q.lag_seconds_by_topic(), column="time missing", unit="s"),
                     Query(q.lag_records_by_topic(), column="records missing", unit=COUNT),
@@ -104,7 +108,7 @@ def _by_topic() -> Row:
             ),
             lines(
                 "Time missing, the five worst",
-                "By topic.",
+                "How long the first unreplicated record has waited, by topic.",
                 "s",
                 Query(q.worst_topics(LAG_SECONDS), TOPIC),
                 width=12,
@@ -112,7 +116,7 @@ def _by_topic() -> Row:
             ),
             lines(
                 "Records missing, the five worst",
-                "By topic.",
+                "Records not on the target, by topic.",
                 "short",
                 Query(q.worst_topics(LAG, joined="sum"), TOPIC),
                 width=12,
@@ -122,13 +126,13 @@ def _by_topic() -> Row:
 
 
 def _groups() -> Row:
-    """Return the row "May the groups fail over now"."""
+    """Return the row "Failover of consumer groups"."""
     return Row(
-        "May the groups fail over now",
+        "Failover of consumer groups",
         (
             stat(
                 "Oldest checkpoint",
-                "How long ago a group's offsets were last translated: what it read since, it reads again.",
+                "How long ago a group's offsets were last translated. After a failover, it re-reads what it has read since.",
                 f"max({q.checkpoint_age(where=q.GROUP)})",
                 "s",
                 CHECKPOINT,
@@ -136,15 +140,15 @@ def _groups() -> Row:
             ),
             stat(
                 "Cannot fail over",
-                "Topic-partitions on which a group has no offset to go on from on the target.",
+                "Partitions on which a group has no offset to resume from on the target.",
                 f"sum({q.cannot_fail_over()})",
                 "short",
                 none_wanted(),
                 may_be_empty=NO_GROUP,
             ),
             stat(
-                "Read again",
-                "Records that all groups together would have read again, just before the last checkpoint.",
+                "Would re-read",
+                "Records that all groups together would have re-read after a failover just before the last checkpoint.",
                 f"sum({q.reread()})",
                 "short",
                 ((None, INFO),),
@@ -152,7 +156,7 @@ def _groups() -> Row:
             ),
             stat(
                 "Failed rounds",
-                "Rounds of checkpoints that failed, in the time shown.",
+                "Rounds of checkpoints that failed, in the time range.",
                 f"sum({q.checkpoints('checkpoint_errors_total', '$__range')})",
                 "short",
                 none_wanted(WARN),
@@ -160,7 +164,7 @@ def _groups() -> Row:
             ),
             stat(
                 "ACLs missing",
-                "ACLs of source topics that clients will not find on the target.",
+                "ACLs of source topics that the target's topics lack.",
                 f"sum({q.acls_missing()})",
                 "short",
                 none_wanted(WARN),
@@ -168,7 +172,7 @@ def _groups() -> Row:
             ),
             stat(
                 "Settings that differ",
-                "Of remote topics, from what the source's say they should be.",
+                "Settings of remote topics that differ from the source topics'.",
                 f"sum({q.settings_that_differ(where=q.TOPIC)})",
                 "short",
                 none_wanted(WARN),
@@ -188,13 +192,13 @@ def _by_group() -> Row:
                 title="Consumer groups",
                 width=24,
                 height=10,
-                description="How old a group's checkpoint is, its topic-partitions, those with no way to go on, and "
-                "what it would read again.",
+                description="Age of each group's checkpoint, its partitions, those without an offset to resume from, and the "
+                "records that it would re-read.",
                 queries=(
                     Query(q.checkpoint_age(q.BY_GROUP, q.GROUP), column="age of the checkpoint", unit="s"),
-                    Query(q.followed(), column="topic-partitions", unit=COUNT),
+                    Query(q.followed(), column="partitions", unit=COUNT),
                     Query(q.cannot_fail_over(), column="cannot fail over", unit=COUNT),
-                    Query(q.reread(), column="records read again", unit=COUNT),
+                    Query(q.reread(), column="records to re-read", unit=COUNT),
                 ),
                 may_be_empty=NO_GROUP,
             ),
@@ -208,22 +212,21 @@ def _by_group() -> Row:
             ),
             lines(
                 "Offsets that are not synced",
-                "Topic-partitions by what became of the group's offset, where it is neither translated nor synced.",
+                "Partitions whose group offset is neither translated nor synced, by state of the offset.",
                 "short",
                 Query(q.not_synced(), f"{GROUP} {{{{state}}}}"),
                 may_be_empty="every offset is translated or synced",
             ),
             lines(
-                "Read again, the five most",
-                "Records that the group would have read again, just before its last checkpoint.",
+                "Would re-read, the five most",
+                "Records that the group would have re-read after a failover just before its last checkpoint.",
                 "short",
                 Query(q.worst_groups("failover_reread_records"), GROUP),
                 may_be_empty=NO_GROUP,
             ),
             lines(
                 "Checkpoint latency, the five slowest",
-                "From reading the groups' offsets to the target's "
-                "acknowledgement, the slowest topic-partition of each group.",
+                "Time from reading the groups' offsets to the target's acknowledgement, for the slowest partition of each group.",
                 "ms",
                 Query(q.worst_groups("checkpoint_latency_ms"), GROUP),
                 width=12,
@@ -231,8 +234,8 @@ def _by_group() -> Row:
             ),
             lines(
                 "Checkpoints",
-                "Written because a group's offset had changed, rounds that failed, and records that "
-                "somebody else wrote into the flow's own topics.",
+                "Checkpoints that were written because a group's offset had changed, failed rounds, and records in the flow's "
+                "own topics that another program wrote.",
                 "short",
                 Query(q.checkpoints("checkpoints_total"), f"{FLOW} written"),
                 Query(q.checkpoints("checkpoint_errors_total"), f"{FLOW} failed rounds"),
@@ -251,7 +254,7 @@ def _drills() -> Row:
         (
             stat(
                 "Last drill",
-                "Whether it came to its end with each record read once; the worst of the flows shown.",
+                "Whether the last drill completed with each record read once; the worst of the flows shown.",
                 f"min({q.of('drill_passed')})",
                 "short",
                 ((None, BAD), (1, GOOD)),
@@ -259,8 +262,8 @@ def _drills() -> Row:
                 words=((0, "FAILED", BAD), (1, "PASSED", GOOD)),
             ),
             stat(
-                "Last one that passed",
-                "How long ago; the longest of the flows shown.",
+                "Last passed drill",
+                "How long ago the last passed drill ended; the longest of the flows shown.",
                 f"time() - min({q.of('drill_last_success_timestamp_seconds')})",
                 "s",
                 ((None, INFO),),
@@ -268,7 +271,7 @@ def _drills() -> Row:
             ),
             stat(
                 "RPO",
-                "The most records that the source would have taken with it, under the drill's load.",
+                "Largest number of the drill's records that a loss of the source would have cost.",
                 f"max({q.of('drill_rpo_records')})",
                 "short",
                 ((None, INFO),),
@@ -276,7 +279,7 @@ def _drills() -> Row:
             ),
             stat(
                 "RTO",
-                "From the fence until the drill's group read on the target what was written there.",
+                "Time from the fence until the drill's group read a record on the target that was written there.",
                 f"max({q.of('drill_rto_seconds')})",
                 "s",
                 ((None, INFO),),
@@ -284,7 +287,7 @@ def _drills() -> Row:
             ),
             lines(
                 "Steps of the drill",
-                "How long each took, over and back.",
+                "Duration of each step of the last drill, by run (switch, switch-back).",
                 "s",
                 Query(q.drill_steps(), f"{FLOW} {{{{run}}}} {{{{step}}}}"),
                 may_be_empty=NO_DRILL,
@@ -294,26 +297,26 @@ def _drills() -> Row:
 
 
 def _ledger() -> Row:
-    """Return the row "Ledger of gaps"."""
+    """Return the row "Gap ledger"."""
     return Row(
-        "Ledger of gaps",
+        "Gap ledger",
         (
             Panel(
                 kind="table",
-                title="What was ever lost, skipped, repeated, kept or refused",
+                title="Records lost, skipped, repeated, kept or refused",
                 width=16,
                 height=8,
-                description="Ranges of records in the flows' ledgers since those were begun. kafka-mirror gaps FILE 'A->B' "
-                "prints each with its cause and time.",
+                description="All entries of the flows' gap ledgers. kafka-mirror gaps FILE 'A->B' prints each with its cause and "
+                "time.",
                 queries=(
                     Query(q.gaps(), column="gaps", unit=COUNT),
-                    Query(q.gap_offsets(), column="offsets that are known", unit=COUNT),
+                    Query(q.gap_offsets(), column="known offsets", unit=COUNT),
                 ),
                 may_be_empty=NO_LEDGER,
             ),
             stat(
                 "Last gap",
-                "How long ago it was found; the newest of the flows shown.",
+                "How long ago the last gap was found; the newest of the flows shown.",
                 f"time() - max({q.of('last_gap_timestamp_seconds')})",
                 "s",
                 ((None, INFO),),

@@ -1,4 +1,4 @@
-"""Lay out the board that an on-call opens first."""
+"""Lay out the overview dashboard, which an on-call opens first."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from metrics.objective import FRESH_S
 
 
 def overview() -> Board:
-    """Return the board that an on-call opens first."""
+    """Return the overview dashboard."""
     return Board(
         uid="kafka-mirror-overview",
         title="Kafka mirror: overview",
-        question="Is anything behind, what, and since when?",
-        rows=(_verdict(), _flows(), _each_flow(), _beside_the_records(), _where_to_look()),
+        question="Is replication healthy, what lags, and since when?",
+        rows=(_status(), _flows(), _each_flow(), _upkeep(), _where_to_look()),
     )
 
 
-def _verdict() -> Row:
-    """Return the row "Verdict"."""
+def _status() -> Row:
+    """Return the row "Status"."""
     return Row(
-        "Verdict",
+        "Status",
         (
             Panel(
                 kind="timeline",
@@ -29,39 +29,39 @@ def _verdict() -> Row:
                 unit="short",
                 width=24,
                 height=5,
-                description="The worst verdict of each flow's topic-partitions; UNKNOWN while nobody tells of it.",
-                queries=(Query(q.worst_verdict_by_flow(), FLOW),),
+                description="The worst status of each flow's partitions; UNKNOWN while no process reports the flow.",
+                queries=(Query(q.worst_status_by_flow(), FLOW),),
             ),
             stat(
                 "Fresh",
-                f"Share of topic-partitions whose first unreplicated record waits no longer than {FRESH_S} s.",
+                f"Share of partitions whose first unreplicated record has waited at most {FRESH_S} s.",
                 q.fresh_ratio(),
                 "percentunit",
                 SHARE,
             ),
             stat(
                 "Not OK",
-                "Topic-partitions with a verdict other than OK.",
+                "Partitions with a status other than OK.",
                 q.partitions_not_ok(),
                 "short",
                 none_wanted(),
             ),
-            stat("Time lag", "How long the longest waiting record waits.", q.lag_seconds_max(), "s", BEHIND),
+            stat("Time lag", "How long the longest waiting record has waited.", q.lag_seconds_max(), "s", BEHIND),
             stat(
                 "Records waiting",
-                "Produced at the source, not yet on the target.",
+                "Records produced to the source and not yet on the target.",
                 q.lag_records_total(),
                 "short",
                 ((None, INFO),),
             ),
             stat(
                 "Down",
-                "Processes that cannot be scraped, streaming queries that have ended, clusters that do not answer.",
+                "Processes that cannot be scraped, streaming queries that have ended, clusters that do not respond.",
                 q.out_of_order(),
                 "short",
                 none_wanted(),
             ),
-            stat("Alerts", "Alerts of the mirror that fire now.", q.alerts_firing(), "short", none_wanted()),
+            stat("Alerts", "Firing alerts of kafka-mirror.", q.alerts_firing(), "short", none_wanted()),
         ),
     )
 
@@ -73,20 +73,20 @@ def _flows() -> Row:
         (
             lines(
                 "Time lag",
-                "How long the longest waiting record of each flow waits.",
+                "How long the longest waiting record of each flow has waited.",
                 "s",
                 Query(q.lag_seconds_by_flow(), FLOW),
                 steps=BEHIND,
             ),
             lines(
                 "Records waiting",
-                "Log ends at the source minus replicated offsets.",
+                "Log-end offsets on the source minus replicated offsets.",
                 "short",
                 Query(q.lag_records_by_flow(), FLOW),
             ),
             lines(
                 "Bytes copied",
-                "Record batches as written to the target, compressed as they are.",
+                "Bytes of record batches written to the target, as compressed.",
                 "Bps",
                 Query(q.copied_bytes(), FLOW),
             ),
@@ -95,31 +95,32 @@ def _flows() -> Row:
 
 
 def _each_flow() -> Row:
-    """Return the row that is there once for each flow."""
+    """Return the row that is repeated for each flow."""
     return Row(
         "Flow $flow",
         (
             lines(
                 "Records in and copied",
-                "Per second: produced at the source, acknowledged by the target.",
+                "Records per second: produced to the source, acknowledged by the target.",
                 "cps",
                 Query(q.produced(where=q.ONE_FLOW), "produced"),
                 Query(q.copied(where=q.ONE_FLOW), "copied"),
             ),
             lines(
                 "Replication latency",
-                "From a record's timestamp to the target's acknowledgement. Silent when "
-                "nothing arrives: read it beside the time lag.",
+                "Time from a record's timestamp to the target's acknowledgement. No value while no record is copied: compare it "
+                "with the time lag.",
                 "s",
                 Query(q.latency_by_flow("p50", q.ONE_FLOW), "p50"),
                 Query(q.latency_by_flow("p99", q.ONE_FLOW), "p99"),
             ),
             Panel(
                 kind="stack",
-                title="Topic-partitions by verdict",
+                title="Partitions by status",
                 unit="short",
-                description="WARN falls behind, UNKNOWN nobody knows, STALL stands, STOP is silent, REWIND went back, "
-                "LOST deleted, ABSENT not on the target.",
+                description="WARN: falling behind. UNKNOWN: no recent measurement. STOP: the flow reports nothing. "
+                "STALL: no progress. REWIND: the position went back. LOST: records deleted before they were copied. "
+                "ABSENT: not on the target.",
                 queries=(Query(q.partitions_by_status(q.ONE_FLOW), "{{status}}"),),
             ),
         ),
@@ -127,15 +128,15 @@ def _each_flow() -> Row:
     )
 
 
-def _beside_the_records() -> Row:
-    """Return the row "Beside the records"."""
+def _upkeep() -> Row:
+    """Return the row "Heartbeats, checkpoints and drift"."""
     return Row(
-        "Beside the records",
+        "Heartbeats, checkpoints and drift",
         (
             lines(
                 "Heartbeat age",
-                "How long ago the target last took one: that it can be written to, also when nothing "
-                "is to be mirrored.",
+                "How long ago the target last acknowledged a heartbeat, which shows that it accepts writes even if there are "
+                "no records to replicate.",
                 "s",
                 Query(q.heartbeat_age(), FLOW),
                 may_be_empty=NO_HEARTBEAT,
@@ -149,7 +150,7 @@ def _beside_the_records() -> Row:
             ),
             lines(
                 "Drift",
-                "Settings of remote topics, and ACLs, that are not what the source's say.",
+                "Settings of remote topics that differ from the source topics', and missing ACLs.",
                 "short",
                 Query(q.settings_that_differ(), f"{FLOW} settings"),
                 Query(q.acls_missing(), f"{FLOW} ACLs"),
@@ -166,10 +167,10 @@ def _where_to_look() -> Row:
         (
             Panel(
                 kind="table",
-                title="The 20 topic-partitions that lag longest",
+                title="The 20 partitions with the largest time lag",
                 width=16,
                 height=10,
-                description="A click on a topic opens its board; on a partition the lag inspector.",
+                description="A topic links to its dashboard, a partition to the lag inspector.",
                 queries=(
                     Query(q.worst_now("lag_seconds", 20), column="time lag", unit="s"),
                     Query(q.worst_now("lag_records", 20), column="records waiting", unit=COUNT),
@@ -177,8 +178,8 @@ def _where_to_look() -> Row:
                 ),
             ),
             lines(
-                "Retention headroom, the five nearest",
-                "Until the source may delete the first record that waits.",
+                "Retention headroom, the five shortest",
+                "Time until the source may delete the first waiting record.",
                 "s",
                 Query(q.headroom(), TOPIC),
                 may_be_empty=NO_DELETION,

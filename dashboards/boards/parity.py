@@ -1,4 +1,4 @@
-"""Lay out the board for people who come from MirrorMaker 2."""
+"""Lay out the dashboard for users of MirrorMaker 2."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dashboards.recording import LAG
 
 
 def parity() -> Board:
-    """Return the board for people who come from MirrorMaker 2: its measures, in the order its users know."""
+    """Return the dashboard for users of MirrorMaker 2: its metrics in its order."""
     return Board(
         uid="kafka-mirror-mm2",
         title="Kafka mirror: as MirrorMaker 2",
-        question="Where is what I used to read on the MirrorMaker 2 board?",
+        question="Where are the metrics of my MirrorMaker 2 dashboard?",
         variables=("topic",),
         rows=(_mirrormaker(), _tasks()),
     )
@@ -33,21 +33,21 @@ def _mirrormaker() -> Row:
             ),
             stat(
                 "Total byte rate",
-                "MirrorMaker's byte-rate, all topics; of whole batches, compressed as they are.",
+                "MirrorMaker's byte-rate, all topics; of complete batches, as compressed.",
                 f"sum({q.of('byte_rate', q.TOPIC)})",
                 "Bps",
                 ((None, INFO),),
             ),
             stat(
                 "Record count",
-                "MirrorMaker's record-count, in the time shown.",
+                "MirrorMaker's record-count, in the time range.",
                 f"sum(increase({q.of('record_count_total', q.TOPIC)}[$__range]))",
                 "short",
                 ((None, INFO),),
             ),
             stat(
                 "Consumer lag",
-                "Records that wait; in MirrorMaker the lag of its consumer.",
+                "Waiting records; in MirrorMaker the lag of its consumer.",
                 f"sum({q.of('lag_records', q.TOPIC)})",
                 "short",
                 ((None, INFO),),
@@ -68,18 +68,24 @@ def _mirrormaker() -> Row:
             ),
             lines(
                 "Consumer Lag",
-                "Records that wait, the five worst topics.",
+                "Waiting records, the five worst topics.",
                 "short",
                 Query(q.worst_topics(LAG, joined="sum"), TOPIC),
                 width=12,
             ),
-            lines("Bytes per second", "By topic.", "Bps", Query(q.copied_bytes("topic", q.TOPIC), TOPIC), width=12),
+            lines(
+                "Bytes per second",
+                "Bytes copied per second, by topic.",
+                "Bps",
+                Query(q.copied_bytes("topic", q.TOPIC), TOPIC),
+                width=12,
+            ),
             _spread("Record Age", "record_age_ms"),
             _spread("Replication Latency", "replication_latency_ms"),
             _table(
                 "Consumer Group Offset Sync Latency",
                 "checkpoint_latency_ms",
-                "of checkpoints that had changed, by group and topic-partition",
+                "of changed checkpoints, by group and partition",
                 f"{q.BY_GROUP}, topic, partition",
                 {"": "last", "_avg": "average", "_min": "smallest", "_max": "largest"},
                 NO_GROUP,
@@ -102,17 +108,17 @@ def _tasks() -> Row:
             ),
             lines(
                 "Active records",
-                "Connect's source-record-active-count: read, and not acknowledged when the last window ended.",
+                "Connect's source-record-active-count: records read and not acknowledged when the last window ended.",
                 "short",
                 Query(q.of_slots("read_ahead_records"), f"{FLOW} slot {{{{slot}}}}"),
             ),
             lines(
                 "Time of polls",
-                "Connect's poll-batch-avg-time-ms and -max-time-ms: of fetches that brought records, waiting for them included.",
+                "Connect's poll-batch-avg-time-ms and -max-time-ms: of fetches that returned records, waiting included.",
                 "ms",
                 Query(q.of_slots("slot_poll_ms_avg"), f"{FLOW} slot {{{{slot}}}} average"),
                 Query(q.of_slots("slot_poll_ms_max"), f"{FLOW} slot {{{{slot}}}} longest"),
-                may_be_empty="nothing was read lately",
+                may_be_empty="no record was read recently",
             ),
         ),
     )
@@ -124,7 +130,7 @@ def _table(title: str, short: str, of_what: str, by: str, parts: dict[str, str],
         kind="table",
         title=title,
         width=24,
-        description=f"MirrorMaker's {short.replace('_', '-')} {of_what}: the 20 where it is largest.",
+        description=f"MirrorMaker's {short.replace('_', '-')} {of_what}: the 20 largest.",
         queries=tuple(
             Query(q.worst_now(short + part, 20, by=by, ranked=short, where=q.TOPIC), column=column, unit="ms")
             for part, column in parts.items()
@@ -134,6 +140,6 @@ def _table(title: str, short: str, of_what: str, by: str, parts: dict[str, str],
 
 
 def _spread(title: str, short: str) -> Panel:
-    """Return the table of a measure of windows."""
+    """Return the table of a measure by partition."""
     columns = {"": "last", "_avg": "average", "_min": "smallest", "_max": "largest"}
-    return _table(title, short, "by topic-partition", q.BY_PARTITION, columns, "nothing was copied lately")
+    return _table(title, short, "by partition", q.BY_PARTITION, columns, "no record was copied recently")

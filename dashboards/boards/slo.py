@@ -1,4 +1,4 @@
-"""Lay out the board of the freshness objective."""
+"""Lay out the dashboard of the freshness objective."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from metrics.objective import FRESH_S, OBJECTIVE
 
 
 def slo() -> Board:
-    """Return the board of the freshness objective."""
+    """Return the dashboard of the freshness objective."""
     return Board(
         uid="kafka-mirror-slo",
         title="Kafka mirror: objective",
-        question=f"Are {OBJECTIVE:.1%} of topic-partitions fresh, and if not, when did we lose it?",
+        question=f"Are {OBJECTIVE:.1%} of partitions fresh, and if not, since when?",
         rows=(_budget(), _when()),
     )
 
@@ -25,53 +25,59 @@ def _budget() -> Row:
         (
             stat(
                 "Fresh now",
-                f"Share of topic-partitions not more than {FRESH_S} s behind.",
+                f"Share of partitions whose first unreplicated record has waited at most {FRESH_S} s.",
                 q.fresh_ratio(),
                 "percentunit",
                 SHARE,
             ),
             stat(
                 "Budget left",
-                "Of 30 days; below 0 it is overspent.",
+                "Share of the 30-day budget that is left; below 0 it is overspent.",
                 q.budget_left(),
                 "percentunit",
                 ((None, BAD), (0.0, WARN), (0.5, GOOD)),
             ),
             stat(
                 "Burn, 1 h",
-                "1 is the allowance; above 14.4 somebody is woken.",
+                "Burn rate over 1 h; 1 is the allowance. Above 14.4, a critical alert fires.",
                 f"max({q.burn('1h')})",
                 "short",
                 ((None, GOOD), (1.0, WARN), (14.4, BAD)),
             ),
             stat(
                 "Burn, 6 h",
-                "Above 6 somebody is woken.",
+                "Burn rate over 6 h. Above 6, a critical alert fires.",
                 f"max({q.burn('6h')})",
                 "short",
                 ((None, GOOD), (1.0, WARN), (6.0, BAD)),
             ),
             stat(
                 "Burn, 1 d",
-                "Above 3 is a warning.",
+                "Burn rate over 1 d. Above 3, a warning fires.",
                 f"max({q.burn('1d')})",
                 "short",
                 ((None, GOOD), (1.0, WARN), (3.0, BAD)),
             ),
-            stat("Burn, 3 d", "Above 1 is a warning.", f"max({q.burn('3d')})", "short", ((None, GOOD), (1.0, WARN))),
+            stat(
+                "Burn, 3 d",
+                "Burn rate over 3 d. Above 1, a warning fires.",
+                f"max({q.burn('3d')})",
+                "short",
+                ((None, GOOD), (1.0, WARN)),
+            ),
         ),
     )
 
 
 def _when() -> Row:
-    """Return the row "When"."""
+    """Return the row "Over time"."""
     return Row(
-        "When",
+        "Over time",
         (
-            lines("Fresh topic-partitions", "By flow.", "percentunit", Query(q.fresh_by_flow(), FLOW), width=12),
+            lines("Fresh partitions", "Share by flow.", "percentunit", Query(q.fresh_by_flow(), FLOW), width=12),
             lines(
                 "Burn rate",
-                "Over an hour and six: how many times faster than allowed.",
+                "Over 1 h and 6 h; 1 is the allowance.",
                 "short",
                 Query(q.burn("1h"), f"{FLOW} 1 h"),
                 Query(q.burn("6h"), f"{FLOW} 6 h"),
@@ -79,16 +85,16 @@ def _when() -> Row:
             ),
             lines(
                 "Latency, p99",
-                "The second view: only of records that arrived.",
+                "Replication latency of copied records; waiting records do not count.",
                 "s",
                 Query(q.latency_by_flow("p99"), FLOW),
                 width=12,
-                may_be_empty="nothing was copied lately",
+                may_be_empty="no record was copied recently",
             ),
             Panel(
                 kind="stack",
                 title="Alerts",
-                description="Firing, by name.",
+                description="Firing alerts by name.",
                 unit="short",
                 width=12,
                 queries=(Query(q.alerts_by_name(), "{{alertname}}"),),

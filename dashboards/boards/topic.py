@@ -1,4 +1,4 @@
-"""Lay out the board of one or more topics."""
+"""Lay out the dashboard of one or more topics."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dashboards.panels import INFO, WARN, Board, Panel, Query, Row, lines, none_
 
 
 def topic() -> Board:
-    """Return the board of one or more topics."""
+    """Return the dashboard of one or more topics."""
     return Board(
         uid="kafka-mirror-topic",
         title="Kafka mirror: topic",
-        question="What happens in this topic, partition by partition?",
+        question="How is this topic replicated, partition by partition?",
         variables=("topic", "partition"),
         chosen=("topic",),
         rows=(_now(), _lag_and_rate(), _latency(), _partitions_and_settings()),
@@ -24,28 +24,38 @@ def _now() -> Row:
     return Row(
         "Now",
         (
-            stat("Time lag", "How long the longest waiting record waits.", q.lag_seconds_max(q.PARTITION), "s", BEHIND),
             stat(
-                "Records waiting", "Not yet on the target.", q.lag_records_total(q.PARTITION), "short", ((None, INFO),)
+                "Time lag",
+                "How long the longest waiting record has waited.",
+                q.lag_seconds_max(q.PARTITION),
+                "s",
+                BEHIND,
             ),
-            stat("Paused", "Topic-partitions that are paused after an error.", q.paused(), "short", none_wanted()),
+            stat(
+                "Records waiting",
+                "Records not yet on the target.",
+                q.lag_records_total(q.PARTITION),
+                "short",
+                ((None, INFO),),
+            ),
+            stat("Paused", "Partitions that are paused after an error.", q.paused(), "short", none_wanted()),
             stat(
                 "Lost",
-                "Records that retention deleted before they were copied, in the time shown.",
+                "Records that retention deleted before they were copied, in the time range.",
                 q.lost(where=q.PARTITION),
                 "short",
                 none_wanted(),
             ),
             stat(
                 "Rewinds",
-                "Positions that had to move, in the time shown.",
+                "Positions that were reset because a log was truncated or a topic created again, in the time range.",
                 q.rewinds(q.PARTITION),
                 "short",
                 none_wanted(WARN),
             ),
             stat(
                 "Headroom",
-                "How long until the source may delete the first record that waits.",
+                "Time until the source may delete the first waiting record.",
                 f"min({q.headroom_by_topic()})",
                 "s",
                 HEADROOM,
@@ -62,40 +72,40 @@ def _lag_and_rate() -> Row:
         (
             lines(
                 "Time lag, the five worst",
-                "Now minus the timestamp of the first record that is not replicated.",
+                "How long the first unreplicated record has waited.",
                 "s",
                 Query(q.worst(q.of("lag_seconds", q.PARTITION), 5), PARTITION),
                 steps=BEHIND,
             ),
             lines(
                 "Records waiting, the five worst",
-                "Source log end minus replicated offset.",
+                "Log-end offset on the source minus replicated offset.",
                 "short",
                 Query(q.worst(q.of("lag_records", q.PARTITION), 5), PARTITION),
             ),
             lines(
                 "Time to catch up",
-                "At the present rates; a gap where the topic is not catching up.",
+                "Time until lag 0 at the present rates; no value while the topic is not catching up.",
                 "s",
                 Query(q.catch_up_seconds(), TOPIC),
-                may_be_empty="level topics need not catch up",
+                may_be_empty="the topics are caught up",
             ),
             lines(
                 "Records in and copied",
-                "Per second.",
+                "Records per second: produced to the source, acknowledged by the target.",
                 "cps",
                 Query(q.produced("topic", q.TOPIC), f"{TOPIC} produced"),
                 Query(q.copied("topic", q.TOPIC), f"{TOPIC} copied"),
             ),
             lines(
                 "Bytes copied",
-                "Record batches as written to the target.",
+                "Bytes per second of record batches written to the target.",
                 "Bps",
                 Query(q.copied_bytes("topic", q.TOPIC), TOPIC),
             ),
             lines(
                 "Retention headroom",
-                "How long until the source may delete the first record that waits.",
+                "Time until the source may delete the first waiting record.",
                 "s",
                 Query(q.headroom_by_topic(), TOPIC),
                 may_be_empty=NO_DELETION,
@@ -107,7 +117,7 @@ def _lag_and_rate() -> Row:
 def _band(title: str, about: str, measure: str) -> Panel:
     """Return the panel of a measure's smallest, average and largest values."""
     queries = (Query(q.band(measure, part), part) for part in ("min", "avg", "max"))
-    return lines(title, about, "ms", *queries, may_be_empty="nothing was copied lately")
+    return lines(title, about, "ms", *queries, may_be_empty="no record was copied recently")
 
 
 def _latency() -> Row:
@@ -122,14 +132,14 @@ def _latency() -> Row:
             ),
             _band(
                 "Latency when acknowledged",
-                "MirrorMaker's replication-latency-ms of the last windows.",
+                "MirrorMaker's replication-latency-ms of the last windows: smallest, average, largest.",
                 "replication_latency_ms",
             ),
             Panel(
                 kind="heatmap",
                 title="Latency of records",
                 unit="s",
-                description="How many records a second arrive with which latency.",
+                description="Records per second by replication latency.",
                 queries=(Query(q.heat("replication_latency_seconds"), "{{le}}"),),
             ),
         ),
@@ -143,7 +153,7 @@ def _partitions_and_settings() -> Row:
         (
             Panel(
                 kind="statuses",
-                title="Verdict of each topic-partition",
+                title="Status of each partition",
                 unit="short",
                 width=16,
                 description="The 20 worst: 1 OK, 2 WARN, 3 UNKNOWN, 4 STOP, 5 STALL, 6 REWIND, 7 LOST, 8 ABSENT.",
@@ -151,7 +161,7 @@ def _partitions_and_settings() -> Row:
             ),
             lines(
                 "Settings that differ",
-                "Of the remote topic, from what the source's say they should be.",
+                "Settings of the remote topic that differ from the source topic's.",
                 "short",
                 Query(q.settings_that_differ("topic", q.TOPIC), TOPIC),
                 may_be_empty=NOT_COMPARED,

@@ -34,8 +34,8 @@ examples:
   kafka-mirror failover-check mirror.properties 'a->b' --json
 prints, for example:
   a->b: GO WITH LOSS
-    costs:   1,234 records wait, the first of them for 5 s
-    costs:   1 groups would read 7 records again
+    costs:   1,234 records not on the target yet; the oldest has waited for 5 s
+    costs:   1 group would re-read 7 records
     level in 90.0 s at the present rates
 exit codes: 0 GO, 1 GO WITH LOSS, 5 NO, 2 settings"""
 

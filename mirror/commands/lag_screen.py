@@ -13,8 +13,8 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, Static
 
 from metrics.lag_row import LagRow, RowKey
+from metrics.partition_status import Sample
 from metrics.trend import Trend
-from metrics.verdict import Sample
 from mirror.lag.flow_summary import summaries
 from mirror.lag.snapshot import Snapshot
 from mirror.lag.terminal import COLUMNS, NUMBERS, SORTS, cells, colour, filtered, flow_line
@@ -85,7 +85,7 @@ class LagScreen(App[None]):
             self._before = {row.key: row.lag for row in self._snapshot.rows if row.lag is not None}
             self._snapshot = snapshot
             for flow in summaries(snapshot):
-                self._trend.take_in(flow.name, flow.point(snapshot.time_s))
+                self._trend.record(flow.name, flow.point(snapshot.time_s))
             self._show()
             await asyncio.sleep(max(0.2, self._every_s - (time.monotonic() - began)))
 

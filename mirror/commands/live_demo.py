@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from metrics.partition_status import Status
 from metrics.recorder import Recorder
 from metrics.series import Labels
-from metrics.verdict import Status
 from mirror.appliance import Appliance
 from mirror.commands.verify import verified
 from mirror.config.load import load

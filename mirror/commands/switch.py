@@ -8,7 +8,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
 from metrics.history import HISTORY_FILE, History
-from metrics.verdict import Sample
+from metrics.partition_status import Sample
 from mirror.commands.options import add_file, describe, positive, seconds
 from mirror.config.given import settings_given
 from mirror.config.settings import Settings

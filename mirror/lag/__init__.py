@@ -1,1 +1,1 @@
-"""Lag as people look at it: one row per group and topic-partition, from the clusters themselves."""
+"""Lag as operators see it: one row per group and partition, read from the clusters."""

@@ -1,7 +1,7 @@
-"""Read offsets from clusters: positions of flows, offsets of consumer groups, and where logs begin and end.
+"""Read positions of flows, offsets of consumer groups, log starts and log ends.
 
-The poller, the inspector and the commands read them here and nowhere else, so that they mean the same everywhere. Positions
-with their metadata are read by mirror.flows.stored_positions.
+The poller, the inspector and the commands read them only through this module, so that they mean the same everywhere.
+mirror.flows.stored_positions reads positions with their metadata.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from mirror.model.topic_partition import TopicPartition
 
 
 def positions(plan: FlowPlan, target: Cluster) -> dict[TopicPartition, int]:
-    """Return the next source offset of each topic-partition that has one. Read before `log_bounds`: no lag is negative then."""
+    """Return the next source offset of each partition that has one.
+
+    Read before `log_bounds`, so that no lag is negative.
+    """
     found = positions_by_remote(plan.group, target, [p.on_target for p in plan.partitions])
     return {p.on_source: found[at] for p in plan.partitions if (at := p.on_target) in found}
 
@@ -28,19 +31,21 @@ def positions_by_remote(group: str, target: Cluster, places: Iterable[TopicParti
 
 
 def shown_positions(plan: FlowPlan, source: Cluster) -> dict[TopicPartition, int]:
-    """Return the positions that the source shows to lag tools, as they were committed there last."""
+    """Return the positions that were last committed on the source for lag tools."""
     return source.committed(plan.source_group_id, [p.on_source for p in plan.partitions])
 
 
 def log_bounds(plan: FlowPlan, source: Cluster) -> LogBounds:
-    """Return the logs' bounds, and what is open in them where the flow reads committed records only.
+    """Return the logs' bounds.
 
-    Ends are those of the logs (high watermarks) all the same: what waits behind an open transaction is not on the target.
+    If the flow reads committed records, also return stable offsets and open transactions.
+
+    Log ends are high watermarks in any case: records that wait for an open transaction are not on the target.
     """
     places = list(plan.labels)
     if not fetch_options(plan.consumer).isolation_level:
         return LogBounds(log_starts(source, places), log_ends(source, places))
-    # Before the ends, so that none is larger than they are.
+    # Before the ends, so that no stable offset is beyond its log end.
     stable = log_ends(source, places, read_committed=True)
     ends = log_ends(source, places)
     undecided = [place for place, end in ends.items() if stable.get(place, end) < end]
@@ -49,23 +54,23 @@ def log_bounds(plan: FlowPlan, source: Cluster) -> LogBounds:
 
 
 def log_starts(cluster: Cluster, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the log-start offset of each topic-partition that answers."""
+    """Return the log-start offset of each partition that the cluster returns."""
     return cluster.start_offsets(places)
 
 
 def log_ends(
     cluster: Cluster, places: Iterable[TopicPartition], *, read_committed: bool = False
 ) -> dict[TopicPartition, int]:
-    """Return the log-end offset of each topic-partition that answers."""
+    """Return the log-end offset of each partition that the cluster returns."""
     return cluster.end_offsets(places, read_committed=read_committed)
 
 
 def consumer_groups(cluster: Cluster) -> list[Group]:
-    """Return a cluster's consumer groups, without those that are positions of a mirror."""
+    """Return a cluster's consumer groups, without those that hold the positions of a mirror."""
     return [group for group in cluster.groups() if not is_own_group(group.name)]
 
 
 def group_offsets(name: str, cluster: Cluster) -> dict[TopicPartition, int]:
-    """Return all offsets of one group; none where there is no such group."""
+    """Return all offsets of one group; none if there is no such group."""
     group = cluster.group(name)
     return dict(group.offsets) if group is not None else {}

@@ -1,7 +1,7 @@
-"""Judge whether consumers may fail over to a flow's target now, and what that would cost. Pure.
+"""Determine whether consumers may fail over to a flow's target now, and at what cost. Pure.
 
 The page, the terminal and the metric all use it. A source that is down is a reason to fail over; a target that is down
-forbids it.
+forbids a failover.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from metrics.partition_status import Status
 from metrics.process_status import ProcessStatus
 from metrics.series import Labels
-from metrics.verdict import Status
 from mirror.checkpoints.rules import State
 from mirror.lag.snapshot import Snapshot
+from mirror.lag.text import pluralized
 from mirror.runtime.logs import first_few
 
 _SERVED = _STATES, _REREAD, _CHECKPOINTS, _DIFFERENCES, _SLOTS, _OWNED, _PROCESSES = tuple(
@@ -30,13 +31,13 @@ _SERVED = _STATES, _REREAD, _CHECKPOINTS, _DIFFERENCES, _SLOTS, _OWNED, _PROCESS
         "processes",
     )
 )
-OLD_S = 60.0  # older numbers say nothing of what a fail-over costs now
+OLD_S = 60.0  # older numbers do not show what a failover costs now
 # A group in one of these states has no offset to continue from.
 NO_WAY = (State.NO_MAP, State.REFUSED, State.PAST_END, State.SHARED, State.UNSUPPORTED)
 
 
 class Answer(IntEnum):
-    """Larger is better; the numbers are those of the metric."""
+    """Result of the failover check. Larger is better; the numbers are those of the metric."""
 
     NO = 0
     GO_WITH_LOSS = 1
@@ -44,13 +45,13 @@ class Answer(IntEnum):
 
     @property
     def words(self) -> str:
-        """As people say it."""
+        """The result as shown: GO WITH LOSS."""
         return self.name.replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of one flow. None is unknown, and never taken for healthy."""
+    """What is known of one flow. None is unknown, which never counts as healthy."""
 
     flow: str  # "A->B"
     source_up: bool  # whether the source responds
@@ -59,7 +60,7 @@ class Facts:
     unknown: int = 0  # partitions whose lag is unknown
     absent: Sequence[str] = ()  # partitions that the target lacks, by the names that they would have there
     missing: int = 0  # records that are not on the target, of the known partitions
-    waits_s: float | None = 0.0  # how long the first of them has waited; None if that of any partition is unknown
+    waits_s: float | None = 0.0  # how long the first of them has waited; None if unknown for any partition
     age_s: float = 0.0  # of these numbers
     level_in_s: float | None = None  # until all are on the target at the present rates; None if the lag does not shrink
     groups: Mapping[str, Mapping[str, int]] | None = None  # partitions by group of the source and state of their offset
@@ -70,7 +71,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverReadiness:
-    """The answer for one flow, with what forbids a failover, what it costs, what is unknown."""
+    """The result for one flow, with vetoes, costs and unknowns."""
 
     flow: str
     answer: Answer
@@ -84,7 +85,7 @@ class FailoverReadiness:
 
 
 def judged(facts: Facts) -> FailoverReadiness:
-    """Return whether the flow's readers may go to the target."""
+    """Return whether the flow's consumers may fail over to the target."""
     vetoes, costs, unknowns = tuple(_vetoes(facts)), tuple(_costs(facts)), tuple(_unknowns(facts))
     answer = Answer.NO if vetoes else Answer.GO_WITH_LOSS if costs or unknowns else Answer.GO
     rereading = sum(count > 0 for count in facts.reread.values()) if facts.groups is not None else None
@@ -103,55 +104,55 @@ def judged(facts: Facts) -> FailoverReadiness:
 
 def _vetoes(facts: Facts) -> Iterable[str]:
     if not facts.target_up:
-        yield "the target does not answer: there is nowhere to go"
+        yield "the target does not respond"
     if not facts.partitions:
-        yield "the flow has no topic-partition"
+        yield "the flow has no partition"
     if facts.differences:
-        yield f"verify found {facts.differences:,} records on the target that are not what the source has"
+        yield f"verify found {pluralized(facts.differences, 'record')} that differ between source and target"
     for group, states in sorted((facts.groups or {}).items()):
         lost = {state.value: states[state.value] for state in NO_WAY if states.get(state.value)}
         if lost:
             counts = ", ".join(f"{name} {count}" for name, count in lost.items())
-            yield f"group {group} has topic-partitions with no offset to go on from ({counts})"
-    if facts.source_up:  # else waiting brings nothing
+            yield f"group {group} has no offset to resume from on some partitions ({counts})"
+    if facts.source_up:  # else waiting does not help
         if facts.age_s > OLD_S:
-            yield f"the numbers are {facts.age_s:.0f} s old"
+            yield f"the last measurement is {facts.age_s:.0f} s old"
         if facts.unknown:
-            yield f"of {facts.unknown:,} of {facts.partitions:,} topic-partitions nobody knows what is missing"
+            yield f"the lag of {facts.unknown:,} of {pluralized(facts.partitions, 'partition')} is unknown"
         if facts.absent:
             yield _not_there(facts)
         if facts.unserved:
-            yield f"{facts.unserved:,} slots are served by no process"
+            yield f"no process serves {pluralized(facts.unserved, 'slot')}"
 
 
 def _costs(facts: Facts) -> Iterable[str]:
     if facts.missing:
-        waits = "" if facts.waits_s is None else f", the first of them for {facts.waits_s:.0f} s"
-        yield f"{facts.missing:,} records wait{waits}"
+        waits = "" if facts.waits_s is None else f"; the oldest has waited for {facts.waits_s:.0f} s"
+        yield f"{pluralized(facts.missing, 'record')} not on the target yet{waits}"
     again = {group: count for group, count in facts.reread.items() if count}
     if again:
-        yield f"{len(again):,} groups would read {sum(again.values()):,} records again"
+        yield f"{pluralized(len(again), 'group')} would re-read {pluralized(sum(again.values()), 'record')}"
 
 
 def _unknowns(facts: Facts) -> Iterable[str]:
     if not facts.source_up:
-        yield "the source does not answer: what was written to it since it was last read is not on the target"
+        yield "the source does not respond: how many records were written since the last poll is unknown"
         if facts.unknown:
-            yield f"of {facts.unknown:,} of {facts.partitions:,} topic-partitions nobody knows what is missing"
+            yield f"the lag of {facts.unknown:,} of {pluralized(facts.partitions, 'partition')} is unknown"
         if facts.absent:
             yield _not_there(facts)
     if facts.groups is None:
-        yield "nobody tells where consumer groups would go on: the appliance does not answer, or makes no checkpoints"
+        yield "where consumer groups would resume is unknown: the process does not respond, or emits no checkpoints"
 
 
 def _not_there(facts: Facts) -> str:
     named = first_few(sorted(facts.absent))
-    return f"{len(facts.absent):,} of {facts.partitions:,} topic-partitions are not on the target: {named}"
+    return f"{len(facts.absent):,} of {pluralized(facts.partitions, 'partition')} are not on the target: {named}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedFacts:
-    """What only the process of a flow knows: fields of Facts, by default unknown."""
+    """What only a flow's process knows: fields of Facts, by default unknown."""
 
     groups: Mapping[str, Mapping[str, int]] | None = None
     reread: Mapping[str, int] = field(default_factory=dict)
@@ -162,7 +163,7 @@ class ServedFacts:
 def readiness(
     flow: str, snapshot: Snapshot, *, source: str, target: str, status: ProcessStatus | None
 ) -> FailoverReadiness:
-    """Return the answer for a flow; `status` is None if its process does not respond."""
+    """Return the result for a flow; `status` is None if its process does not respond."""
     served = ServedFacts() if status is None else served_facts(status, flow)
     return judged(facts_of(flow, snapshot, source=source, target=target, served=served))
 
@@ -179,7 +180,7 @@ def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, served:
 
 
 class _Lag(NamedTuple):
-    """What counts of one partition, from its row or from its series."""
+    """What matters of one partition, from its row or from its series."""
 
     topic: str  # on the target
     partition: str
@@ -233,9 +234,9 @@ def served_facts(status: ProcessStatus, flow: str) -> ServedFacts:
             reread[sample.labels["group"]] = int(sample.value)
         else:
             sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
-    is_alone = sums.get(_PROCESSES) == 1  # else others may serve what this one does not
+    is_alone = sums.get(_PROCESSES) == 1  # else another process may serve the other slots
     return ServedFacts(
-        groups=groups if groups or _CHECKPOINTS in sums else None,  # counted, if only 0, since the first round
+        groups=groups if groups or _CHECKPOINTS in sums else None,  # the counter exists since the first round
         reread=reread,
         differences=int(sums[_DIFFERENCES]) if _DIFFERENCES in sums else None,
         unserved=int(sums[_SLOTS] - sums[_OWNED]) if is_alone and {_SLOTS, _OWNED} <= sums.keys() else None,
@@ -243,7 +244,7 @@ def served_facts(status: ProcessStatus, flow: str) -> ServedFacts:
 
 
 def worst(answers: Sequence[FailoverReadiness]) -> Answer:
-    """Return the answer for all flows together."""
+    """Return the worst result of all flows."""
     return min((each.answer for each in answers), default=Answer.NO)
 
 
@@ -251,15 +252,15 @@ ANSWER = "kafka_mirror_failover_answer"
 
 
 def answer_failover(
-    families: Mapping[str, dict[Labels, Any]], *, now_s: float, flows: Set[Labels], telling_groups: Set[Labels]
+    families: Mapping[str, dict[Labels, Any]], *, now_s: float, flows: Set[Labels], reporting_groups: Set[Labels]
 ) -> None:
-    """Add the answer of each flow that this process serves a part of.
+    """Add the result of each flow that this process serves a part of.
 
     Args:
-        families: Series of a snapshot by family, of now; changed.
+        families: Series of a current snapshot by family; changed in place.
         now_s: The present, epoch seconds.
-        flows: The flows to answer for.
-        telling_groups: Those whose consumer groups this process must know, because it makes their checkpoints.
+        flows: The flows.
+        reporting_groups: Flows whose consumer groups this process must know, because it makes their checkpoints.
     """
     lag, lag_seconds = families["kafka_mirror_lag_records"], families["kafka_mirror_lag_seconds"]
     lags: dict[Labels, list[_Lag]] = {flow: [] for flow in flows}
@@ -270,7 +271,7 @@ def answer_failover(
     for flow, own in lags.items():
         name = "->".join(flow)
         served = served_facts(status, name)
-        if served.groups is None and flow not in telling_groups:  # another process reports them
+        if served.groups is None and flow not in reporting_groups:  # another process reports them
             served = replace(served, groups={})
         facts = _facts(
             name,

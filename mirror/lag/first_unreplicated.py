@@ -1,7 +1,7 @@
-"""Find when the first unreplicated record was written. Read from the source itself: exact, not interpolated.
+"""Find when the first unreplicated record was written. Read from the source: exact, not interpolated.
 
-One fetch per leader brings the batches at the replicated offsets of those that lag; headers suffice unless a position lies
-inside a batch. What a poll may cost is bounded: where many partitions lag they take turns, the longest unread first.
+One fetch per leader returns the batches at the replicated offsets of lagging partitions; headers suffice unless a position
+lies inside a batch. The cost of a poll is limited: if many partitions lag, they take turns, the longest unread first.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ log = logging.getLogger("mirror")
 
 READ_UNCOMMITTED = 0
 WITHIN_S = 3.0
-FETCH_PARTITIONS = 32  # in one request: the first batch of each comes whole, so this bounds its answer
-PARTITION_BYTES = 64 * 1024  # a larger first batch comes only where its partition is the request's first
+FETCH_PARTITIONS = 32  # in one request, whose response has a complete first batch of each
+PARTITION_BYTES = 64 * 1024  # a larger first batch comes only from the first partition of a request
 POLL_BYTES = 8 << 20
 
 
@@ -38,7 +38,7 @@ class _Known:
 
 
 class FirstUnreplicated:
-    """Reads one flow's source. Keeps its connections and what it knows from poll to poll; not for several threads."""
+    """Reads one flow's source. Keeps its connections and results from poll to poll. Not thread-safe."""
 
     def __init__(self, plan: FlowPlan) -> None:
         self._name = plan.name
@@ -51,8 +51,8 @@ class FirstUnreplicated:
     def timestamps(self, lagging: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
         """Return the timestamp (epoch ms) of the record at each lagging partition's next offset.
 
-        A partition whose turn to be read has not come keeps the timestamp of an earlier position, which is older; one
-        that was never read is left out. A source that does not answer leaves out nothing that is known.
+        Until its turn, a partition keeps the timestamp of an earlier position, which is older; a partition that was never read is
+        left out. If the source does not respond, known timestamps stay.
         """
         self._known = {key: known for key, known in self._known.items() if key in lagging}
         unread = [key for key, position in lagging.items() if not self._is_read(key, position)]
@@ -84,7 +84,7 @@ class FirstUnreplicated:
         if self._source is None:
             self._source = Source(self._options)
         await self._source.open({topic for topic, _ in unread})
-        # Those with no timestamp at all first, then those whose timestamp is the oldest.
+        # Partitions without a timestamp first, then those with the oldest timestamp.
         unread.sort(key=lambda key: self._known[key].timestamp_ms if key in self._known else float("-inf"))
         by_leader: dict[int, list[TopicPartition]] = {}
         for key in unread:
@@ -101,9 +101,9 @@ class FirstUnreplicated:
     async def _fetch(
         self, source: Source, leader: int, keys: list[TopicPartition], lagging: Mapping[TopicPartition, int]
     ) -> int:
-        """Read what one request brings; return its bytes."""
+        """Read the response of one request; return its bytes."""
         wanted = {key: FetchPosition(lagging[key], PARTITION_BYTES) for key in keys}
-        # Also what no reader of committed records is shown yet: it waits for its transaction.
+        # Also uncommitted records: they wait for their transaction.
         limits = FetchLimits(0, 0, FETCH_PARTITIONS * PARTITION_BYTES, READ_UNCOMMITTED)
         fetched = await source.read(leader, wanted, limits)
         for part in fetched:
@@ -123,7 +123,7 @@ class FirstUnreplicated:
 
 
 def first_timestamp(records: bytes, position: int) -> float | None:
-    """Return the timestamp (epoch ms) of the first record at or behind `position`, None when the bytes hold none."""
+    """Return the timestamp (epoch ms) of the first record from `position` on, if any."""
     for batch in record_batches.batches(records):
         if batch.last_offset >= position:
             return _timestamp(batch, position)
@@ -135,5 +135,5 @@ def _timestamp(batch: Batch, position: int) -> float:
         return float(batch.base_timestamp)
     return next(
         (float(record.timestamp) for record in record_batches.records(batch.data) if record.offset >= position),
-        float(batch.max_timestamp),  # nothing but markers or compacted records from here to the batch's end
+        float(batch.max_timestamp),  # only markers or compacted records up to the batch's end
     )

@@ -1,4 +1,4 @@
-"""Measure one flow, poll by poll, and make its rows: the poller's and the inspector's are made here."""
+"""Measure one flow, poll by poll, and make its rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from metrics.lag_row import LagRow
-from metrics.verdict import LONG_AGO_S, USUAL_POLLS, Status, Verdict, written_by_s
+from metrics.partition_status import LONG_AGO_S, USUAL_POLLS, PartitionStatus, Status, written_by_s
 from mirror.kafka.cluster import Cluster
 from mirror.lag.cluster_offsets import log_bounds, positions, shown_positions
 from mirror.lag.first_unreplicated import FirstUnreplicated
@@ -22,13 +22,13 @@ SETTLES_S = COMMIT_S + 0.5
 
 
 class FlowLag:
-    """Measures one flow; keeps its last positions and its connections to the source.
+    """Measures one flow. Keeps its last positions and its connections to the source.
 
     A. Positions are read after log ends, and once more after a commit of the windows if records wait: what the target had
        acknowledged by then is no lag (docs/adr/0046).
-    B. While the target does not respond, the last positions hold: nothing can commit there. The lag is seen to grow.
-       Before its first response those of an earlier run's polls hold, else those that the source shows.
-    C. While the source does not respond, nothing new is known of its logs.
+    B. While the target does not respond, the last positions hold, because no process can commit there. The lag grows.
+       Before its first response, positions of an earlier run's polls hold, else those that the source shows.
+    C. While the source does not respond, its logs are unknown.
     """
 
     def __init__(self, judge: Judge, *, reads: Callable[[FlowPlan], FirstUnreplicated] = FirstUnreplicated) -> None:
@@ -121,9 +121,11 @@ class FlowLag:
             self._reader.close()
 
     def _replicated_until_s(self, plan: FlowPlan, found: FlowOffsets) -> Mapping[TopicPartition, float]:
-        """Return up to when each partition is replicated, epoch seconds. Its poll must be kept before.
+        """Return the time up to which each partition is replicated, epoch seconds.
 
-        If records wait, that is when the first of them was written. While that is unknown it stays what it was; if it was
+        Keep its poll before.
+
+        If records wait, that is when the first of them was written. While that is unknown, the earlier time stays; if it was
         never known, the partition is left out.
         """
         if self._reader is None:
@@ -161,10 +163,10 @@ def _logs(plan: FlowPlan, source: Cluster, poll: Poll) -> LogBounds | None:
     return None if response is None else response[0]._replace(read_s=response[1])
 
 
-def _status_in_plan(polled: Verdict, place: PlannedPartition | Absent, held_by: str) -> Verdict:
+def _status_in_plan(polled: PartitionStatus, place: PlannedPartition | Absent, held_by: str) -> PartitionStatus:
     """Return a status from polls and from the plan, which knows absent and hidden partitions."""
     if isinstance(place, Absent):
-        return Verdict(Status.ABSENT, place.reason, is_complete=True)
+        return PartitionStatus(Status.ABSENT, place.reason, is_complete=True)
     if place.is_hidden:
         return polled.of_hidden()
     return polled.of_held(held_by) if held_by else polled

@@ -1,4 +1,4 @@
-"""Hold the offsets that one poll read of a flow: positions, log starts, log ends, and what follows from them. Pure."""
+"""Hold the offsets that one poll read of a flow, and what follows from them. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from metrics.lag_row import lag_between
-from metrics.verdict import LONG_AGO_S
+from metrics.partition_status import LONG_AGO_S
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.topic_partition import TopicPartition
 
@@ -45,12 +45,12 @@ class PartitionOffsets(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """Records behind, never below 0; None while either end is unknown."""
+        """Records not yet read or replicated, never below 0; None while either end is unknown."""
         return lag_between(self.position, self.log_end)
 
     @property
     def first_unreplicated(self) -> int | None:
-        """Offset of the first record that waits, None if none waits. It is never before the log start."""
+        """Offset of the first waiting record, never before the log start; None if none waits."""
         if self.position is None or self.log_end is None or self.log_end <= self.position:
             return None
         return max(self.position, self.log_start or 0)
@@ -112,7 +112,7 @@ def time_lag_s(lag: int | None, until_s: float | None, now_s: float) -> float | 
     """Return how long the first unreplicated record has waited; 0: none waits, None: unknown.
 
     Args:
-        lag: Records behind.
+        lag: Records that wait.
         until_s: When the first unreplicated record was written, epoch seconds; None if unknown.
         now_s: The present, epoch seconds.
     """

@@ -1,4 +1,4 @@
-"""Keep what windows report that a status is made from: when a flow reported last, and how many source offsets were lost."""
+"""Keep the last report of each flow and the lost source offsets of partitions."""
 
 from __future__ import annotations
 

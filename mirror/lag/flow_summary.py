@@ -1,4 +1,4 @@
-"""Sum the rows of a flow up to what a person asks first: is it healthy, what would be lost, where to look. Pure."""
+"""Summarize the rows of a flow: health, records at risk, worst row. Pure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from metrics.lag_row import LagRow
 from metrics.objective import FRESH_S
+from metrics.partition_status import Status
 from metrics.trend import Point
-from metrics.verdict import Status
 from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import duration
 
 
 def total(rates: Sequence[float | None]) -> float | None:
-    """Return the sum of rates, None where one is not known or there is none."""
+    """Return the sum of rates, None if there is none or one is unknown."""
     known = [rate for rate in rates if rate is not None]
     return sum(known) if known and len(known) == len(rates) else None
 
@@ -52,7 +52,7 @@ class FlowSummary:
 
     @property
     def waits(self) -> str:
-        """How long its longest waiting record waits, as far as anybody knows."""
+        """How long its longest waiting record has waited, as far as known."""
         if self.lag_seconds is None:
             return "unknown"
         return f"{'at least ' if self.unknown else ''}{duration(self.lag_seconds)}"
@@ -92,17 +92,17 @@ def summary(name: str, rows: Sequence[LagRow]) -> FlowSummary:
 
 
 def worst_first(rows: Iterable[LagRow]) -> list[LagRow]:
-    """Order by verdict, flows before groups, then time lag, then lag: what an on-call must see is on top."""
+    """Order by status, flows before groups, then by time lag, then by lag."""
     return sorted(rows, key=_worst_key)
 
 
 def is_fresh(row: LagRow) -> bool:
-    """Tell whether a row is known to be no more than the objective's 60 s behind."""
+    """Return whether a row is known to lag by at most the objective's 60 s."""
     return row.status is not Status.UNKNOWN and row.lag_seconds is not None and row.lag_seconds <= FRESH_S
 
 
 def at_least(value: int, unknown: int) -> str:
-    """Return a sum of which some summands may be unknown, as a person says it."""
+    """Return a sum as text; `unknown` counts its unknown summands."""
     if not unknown:
         return f"{value:,}"
     return f"at least {value:,}" if value else "unknown"

@@ -1,7 +1,7 @@
-"""Poll the clusters of a settings file for everything that the lag inspector shows. The process need not run.
+"""Poll the clusters of a settings file for everything that the lag inspector shows.
 
-A cluster that does not respond costs seconds once a poll, and no row: rows are judged again by what is known, and unknown
-values are shown as unknown.
+The process need not run. A cluster that does not respond costs seconds per poll, and no row: rows keep what is known, and
+unknown values are shown as unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from metrics.as_of import MaxAge
 from metrics.history import HISTORY_FILE, History
 from metrics.lag_row import LagRow
-from metrics.verdict import KNOWN_POLLS, Sample, Status
+from metrics.partition_status import KNOWN_POLLS, Sample, Status
 from mirror.config.settings import ClusterSettings, Flow, Settings
 from mirror.flows.topics import flow_plan, matched, source_topics
 from mirror.kafka.cluster import Cluster, Topic
@@ -39,7 +39,10 @@ CLUSTER_S = 3.0
 
 
 class Inspector:
-    """Reads only; one `poll` at a time, from whichever thread."""
+    """Polls the clusters.
+
+    Reads only. Any thread may call `poll`; polls run one at a time.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._mirror = settings.mirror
@@ -62,7 +65,7 @@ class Inspector:
             for flow in settings.flows
         ]
         self._clusters = {alias: InspectedGroups(cluster, judge, hidden) for alias, cluster in clusters.items()}
-        # The process keeps its polls: with them there is a status at once.
+        # The process keeps its polls: with them there is a status immediately.
         now_s = time.time()
         self._history.load(settings.mirror.state_dir / HISTORY_FILE, within_s=(now_s - HISTORY_AGE_S, now_s))
 
@@ -114,14 +117,14 @@ class Inspector:
         except urllib.error.HTTPError as error:
             error.close()
         except (urllib.error.URLError, TimeoutError) as error:
-            log.debug("the appliance at %s does not answer: %s", address, error)
+            log.debug("the process at %s does not respond: %s", address, error)
         else:
             return address
         return ""
 
 
 def _admin_options(flows: tuple[Flow, ...], cluster: ClusterSettings) -> Mapping[str, str]:
-    """Return the control-plane client's settings for a cluster, as the first flow that has it says."""
+    """Return the control-plane client's settings for a cluster, from its first flow."""
     return next(
         flow.source_admin if flow.source.alias == cluster.alias else flow.target_admin
         for flow in flows
@@ -130,7 +133,7 @@ def _admin_options(flows: tuple[Flow, ...], cluster: ClusterSettings) -> Mapping
 
 
 class InspectedFlow:
-    """One flow from poll to poll: its partitions, as its clusters described them last."""
+    """One flow from poll to poll: its partitions as last described by its clusters."""
 
     def __init__(
         self,
@@ -181,9 +184,9 @@ class InspectedFlow:
         self._lag.close()
 
     def _described(self, poll: BoundedPoll) -> FlowPlan | None:
-        """Return what the flow replicates, as its clusters describe it, or described it last.
+        """Return what the flow replicates, as its clusters describe it now or described it last.
 
-        While the target's topics are unknown, every matching topic of the source counts. None if nothing is known at all.
+        While the target's topics are unknown, every matching topic of the source counts. None if nothing is known.
         """
         flow = self._flow
         on_target = poll.response(self._target, self._target.topics)
@@ -209,7 +212,7 @@ class InspectedFlow:
         }
         by_remote = known or self._committed(poll)
         policy, planned, positions = self._flow.policy, {}, {}
-        # A remote topic that names its source comes later, and so wins over one that has just the source topic's name.
+        # A remote topic that names its source comes later, and so replaces one that just has the source topic's name.
         names_source = {at: policy.topic_source(at.topic) is not None for at in by_remote}
         for at in sorted(by_remote, key=lambda at: (names_source[at], at)):
             place = PlannedPartition(policy.upstream_topic(at.topic) or at.topic, at.topic, at.partition, topic_id="")
@@ -218,7 +221,7 @@ class InspectedFlow:
         return plan, Positions(positions, poll.now_s)
 
     def _committed(self, poll: BoundedPoll) -> dict[TopicPartition, int]:
-        """Return the positions that the target has of the flow, by remote topic and partition."""
+        """Return the flow's positions on the target, by remote topic and partition."""
         policy, source = self._flow.policy, self._flow.source.alias
         group = flow_plan(self._flow, [], {}).group
         offsets = poll.response(self._target, lambda: group_offsets(group, self._target)) or {}
@@ -231,11 +234,14 @@ class InspectedFlow:
 
 @dataclass(eq=False, repr=False)
 class InspectedGroups:
-    """A cluster's groups. While it does not respond, their last rows are judged again."""
+    """A cluster's groups.
+
+    While the cluster does not respond, their last rows get a new status.
+    """
 
     cluster: Cluster
     judge: Judge
-    hidden: set[str]  # groups that may not be read, as logged
+    hidden: set[str]  # groups that this client is not authorized to read, as logged
 
     def __post_init__(self) -> None:
         self._rows: list[LagRow] = []
@@ -278,7 +284,7 @@ class InspectedGroups:
 
 
 def _memberless(row: LagRow) -> LagRow:
-    """Return a row of a group without members: it is not stalled, for nobody reads."""
+    """Return the row of a group without members: IDLE instead of STALL."""
     if row.status is not Status.STALL:
         return row
     return replace(row, status=Status.IDLE, reason=f"{row.reason}; the group has no member")

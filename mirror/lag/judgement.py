@@ -1,4 +1,4 @@
-"""Judge partitions from their last polls: status, reason and rates of every row are made here."""
+"""Determine the status, reason and rates of every row from its last polls."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple
 from metrics.as_of import MaxAge
 from metrics.history import History
 from metrics.lag_row import RowKey
-from metrics.verdict import KNOWN_POLLS, Sample, Verdict, judge
+from metrics.partition_status import KNOWN_POLLS, PartitionStatus, Sample, judge
 from mirror.lag.flow_offsets import PartitionOffsets
 
 SILENT_WINDOWS = 4  # a report comes each window; a flow that misses this many has stopped
-LEAST_KNOWN_S = 3.0  # no poll need be faster than this to count as known
-HISTORY_AGE_S = 600.0  # older polls say nothing about a partition that we see again now
+LEAST_KNOWN_S = 3.0  # minimum age up to which polls are current, for fast polls
+HISTORY_AGE_S = 600.0  # older polls are outdated for a partition that is seen again
 
 
 def horizon_of(*, poll_interval_s: float, window_s: float) -> MaxAge:
@@ -43,13 +43,13 @@ def pace(samples: Sequence[Sample]) -> Pace:
 
 @dataclass(frozen=True, kw_only=True)
 class Judge:
-    """Keeps the last polls of each row, by its key, and judges it by them."""
+    """Keeps the last polls of each row by its key; determines its status from them."""
 
     history: History
     horizon: MaxAge
-    # Whether a row that this poll did not read is judged by earlier polls, as far as the horizon allows. Else it is UNKNOWN.
+    # Whether a row that this poll did not read has a status from earlier polls, within the horizon. Else it is UNKNOWN.
     bridges_polls: bool = True
-    # Source offsets of a partition that were lost so far; only the process that replicates it knows.
+    # Source offsets of a partition that were lost so far; only the process that replicates it knows them.
     lost_offsets: Callable[[RowKey], int] = lambda _: 0
 
     def record(self, key: RowKey, at: PartitionOffsets, *, time_s: float, position_s: float) -> None:
@@ -65,7 +65,9 @@ class Judge:
             lost = self.lost_offsets(key)
             self.history.add(key, Sample(time_s, at.position, at.log_end, lost, at.log_start or 0, position_s))
 
-    def status(self, key: RowKey, *, is_read: bool, now_s: float, last_report_s: float | None = None) -> Verdict:
+    def status(
+        self, key: RowKey, *, is_read: bool, now_s: float, last_report_s: float | None = None
+    ) -> PartitionStatus:
         """Return the status of a row.
 
         Args:
@@ -88,8 +90,8 @@ class Judge:
 
         Args:
             key: Key of the row.
-            is_read: Whether this poll has a lag of it.
-            is_position_known: Whether this poll read the position. If it is one of before, only the log end moves.
+            is_read: Whether this poll has its lag.
+            is_position_known: Whether this poll read the position. If not, only the rate of the log end is known.
         """
         found = pace(self.history.of(key)) if is_read else Pace()
         return found if is_position_known else Pace(written_per_s=found.written_per_s)

@@ -1,6 +1,6 @@
-"""Poll flows for their metrics: make the rows of each flow, and record, log and keep them.
+"""Poll flows for their metrics: make, record, log and keep the rows of each flow.
 
-Independent of the stream's reports on purpose: a mirror that hangs reports nothing, and its lag must be seen all the same.
+Independent of the stream's reports: a mirror that hangs reports nothing, but its lag must be visible.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from metrics.as_of import MaxAge
 from metrics.headroom import Retention, nearest
 from metrics.history import History
 from metrics.lag_row import LagRow
+from metrics.partition_status import Status
 from metrics.recorder import Recorder
 from metrics.series import Labels
 from metrics.trend import TREND_FILE, Trend
-from metrics.verdict import Status
 from mirror.errors import ClusterUnavailable
 from mirror.flows.flow import FlowState, led_flows
 from mirror.kafka.cluster import Cluster
@@ -51,7 +51,7 @@ class SourceRetention:
         topics = {topic for topic, _ in plan.labels}
         is_due = time.monotonic() - self._read_s > RETENTION_EVERY_S
         if is_due or not topics <= self._known.keys():
-            # A topic whose retention cannot be read keeps the known one, and is not asked for at each poll.
+            # A topic whose retention cannot be read keeps the known one, and is not requested at each poll.
             kept = {topic: self._known.get(topic, Retention()) for topic in topics}
             self._known = {**kept, **source.retention(topics)}
             self._read_s = time.monotonic()
@@ -70,7 +70,7 @@ class StatusLog:
         self._logged = {labels: status for labels, status in self._logged.items() if labels in wanted}
 
     def log_changes(self, rows: Sequence[LagRow]) -> None:
-        """Log what changed. UNKNOWN for lack of polls is not logged: every start has that."""
+        """Log changes, except UNKNOWN for lack of polls, which every start has."""
         changes: dict[Status, list[LagRow]] = {}
         for row in rows:
             is_new = row.status is not self._logged.get(row.key, Status.OK)
@@ -89,12 +89,12 @@ def _log(status: Status, changed: Sequence[LagRow]) -> None:
         write("%s: %s is %s: %s", flow, names[0], status.name, reason)
         return
     shown = first_few(names)
-    write("%s: %d topic-partitions are %s (%s); of the first: %s", flow, len(changed), status.name, shown, reason)
+    write("%s: %d partitions are %s (%s); reason of the first: %s", flow, len(changed), status.name, shown, reason)
 
 
 @dataclass(slots=True)
 class _Flow:
-    """What is kept of one flow from poll to poll."""
+    """The state of one flow between polls."""
 
     lag: FlowLag
     pending: PendingRequests = field(default_factory=PendingRequests)
@@ -106,8 +106,8 @@ class _Flow:
 class Poller:
     """Polls flows, and records, logs and keeps their rows.
 
-    The last polls are kept in a file, so that a status survives a restart. Each flow may be polled by its own thread: a
-    cluster that hangs makes no other flow's numbers old.
+    The last polls are kept in a file, so that a status survives a restart. Each flow may be polled by its own thread, so that
+    a cluster that hangs delays no other flow.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Poller:
         self._saving = threading.Lock()
         self._saved_s = float("-inf")
         self._started_s = time.time()
-        self.polls = 0  # done, good or bad
+        self.polls = 0  # finished, successful or not
 
     def load(self) -> None:
         """Read the polls of the last run, and its flows' last hour."""
@@ -150,12 +150,12 @@ class Poller:
         self._history.keep_only(partitions)
         self._status_log.keep_only(partitions)
 
-    def is_answered(self, plan: FlowPlan) -> bool:
+    def has_responses(self, plan: FlowPlan) -> bool:
         """Return whether both clusters of a flow responded to its last poll."""
         return plan.name not in self._flows or not self._flows[plan.name].had_failure
 
     def last_position(self, labels: Labels) -> int | None:
-        """Return the last position that a partition was seen to have, None if none was."""
+        """Return the last known position of a partition, None if none is known."""
         samples = self._history.of(labels)
         return samples[-1].position if samples else None
 
@@ -182,7 +182,7 @@ class Poller:
         self._recorder.record_rows(name, rows, read_s=found.logs.read_s if found.logs else now_s, now_s=now_s)
         self._status_log.log_changes(rows)
         if rows:
-            self._trend.take_in(plan.name, summary(plan.name, rows).point(now_s))
+            self._trend.record(plan.name, summary(plan.name, rows).point(now_s))
         if found.logs is not None:
             for topic, left_s in nearest(rows, flow.retention.of(plan, source), self._history.of).items():
                 self._recorder.record_headroom(topic, left_s)
@@ -192,20 +192,22 @@ class Poller:
         self._log_failures(plan, flow, poll.failures, is_whole=found.is_whole)
         if found.is_whole:
             self._recorder.record_poll(name, now_s=time.time(), took_s=time.monotonic() - began)
-        # What was last seen of a lost cluster is what a failover knows of it.
+        # The last polls of a lost cluster are all that a failover knows of it.
         if time.monotonic() - self._saved_s > SAVE_EVERY_S or has_just_failed:
             self.save()
-        self.polls += 1  # last: a counted poll is recorded
+        self.polls += 1  # last: when a poll counts, its results are recorded
 
     def save(self) -> None:
-        """Write the last polls to the file, so that the next start is not blind."""
+        """Write the last polls to the file for the next start."""
         with self._saving:
             self._saved_s = time.monotonic()
             try:
                 self._history.save(self._file)
                 self._trend.save(self._trend_file)
             except OSError as error:
-                log.warning("the last polls cannot be kept in %s: %s", self._file, error)
+                log.warning(
+                    "the last polls cannot be saved to %s: %s. A restart will begin without them.", self._file, error
+                )
 
     def close(self) -> None:
         """Close the connections."""
@@ -219,7 +221,7 @@ class Poller:
             return
         objection = source.publish(plan.source_group_id, positions)
         if objection and not flow.had_objection:
-            log.warning("%s: positions are not shown to lag tools on %s: %s", plan.name, source.alias, objection)
+            log.warning("%s: positions for lag tools cannot be committed on %s: %s", plan.name, source.alias, objection)
         flow.had_objection = bool(objection)
 
     def _log_failures(
@@ -228,7 +230,7 @@ class Poller:
         for failure in failures:
             self._recorder.count("kafka_mirror_poll_errors_total", (plan.source, plan.target))
             level = logging.DEBUG if flow.had_failure else logging.WARNING
-            log.log(level, "%s: lag not polled: %s", plan.name, failure)
+            log.log(level, "%s: the lag cannot be polled: %s", plan.name, failure)
         if failures:
             flow.had_failure = True
         elif is_whole and flow.had_failure:
@@ -260,7 +262,7 @@ class TrackedSeries:
     def keep(self) -> None:
         """Keep the series of what must be measured, and no others.
 
-        While it is unknown which slots of a flow this process serves, what the last run saw of the flow stays.
+        While it is unknown which slots of a flow this process serves, the series from the last run stay.
         """
         plans = [state.served() or state.plan for state in self._flows]
         present = [labels for plan in plans if plan is not None for labels in plan.labels.values()]
@@ -311,25 +313,25 @@ class Polling:
             thread.start()
 
     def end(self, *, within_s: float, once_more: bool) -> list[str]:
-        """Wait for running polls, perhaps poll once more, and save the last polls.
+        """Wait for running polls, optionally poll once more, and save the last polls.
 
         Returns:
-            The flows of which a cluster does not answer.
+            The flows of which a cluster does not respond.
         """
         ends_s = time.monotonic() + within_s
         for thread in self._threads:
-            if thread.ident is not None:  # a stop asked for while Spark starts comes before the first poll
+            if thread.ident is not None:  # a stop while Spark starts comes before the first poll
                 thread.join(max(0.0, ends_s - time.monotonic()))
         if not any(thread.is_alive() for thread in self._threads):
             for state in self.flows if once_more else ():
-                if state.plan is not None and self.poller.is_answered(state.plan):
+                if state.plan is not None and self.poller.has_responses(state.plan):
                     self._poll(state)
             self.poller.save()
             self.poller.close()
         return [
             state.flow.name
             for state, thread in zip(self.flows, self._threads, strict=True)
-            if state.plan is not None and (thread.is_alive() or not self.poller.is_answered(state.plan))
+            if state.plan is not None and (thread.is_alive() or not self.poller.has_responses(state.plan))
         ]
 
     def _keep_on(self, state: FlowState) -> None:

@@ -1,4 +1,4 @@
-"""Send the requests of one poll: the driver never waits for a dead cluster, the inspector briefly."""
+"""Send the requests of one poll. The driver never waits for a dead cluster, the inspector briefly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ Read = Callable[[FlowPlan, Cluster], T]  # a function of mirror.lag.cluster_offs
 
 
 class Poll(Protocol):
-    """Sends requests to the clusters of a flow, each separately: if one is dead, the other responds."""
+    """Sends requests to the clusters of a flow separately.
+
+    A dead cluster does not block the other one.
+    """
 
     def request(
         self, read: Read[T], plan: FlowPlan, cluster: Cluster, *, is_optional: bool = False
@@ -27,21 +30,21 @@ class Poll(Protocol):
         """Return a response and when it was requested, epoch seconds; None if there is none.
 
         Args:
-            read: Reads what is wanted from a cluster.
+            read: Reads the offsets from a cluster.
             plan: The flow.
             cluster: The cluster that gets the request.
-            is_optional: Whether no response is no failure of the poll.
+            is_optional: Whether the poll succeeds without this response.
         """
 
 
 class PendingRequests:
-    """Requests of a flow that have no response yet, one of each kind. Not for several threads."""
+    """Requests of a flow without a response so far, one of each kind. Not thread-safe."""
 
     def __init__(self) -> None:
         self._calls: defaultdict[Read[Any], BackgroundCall[Any]] = defaultdict(BackgroundCall)
 
     def call(self, read: Read[T]) -> BackgroundCall[T]:
-        """Return the call that a kind of request is sent by."""
+        """Return the call that sends this kind of request."""
         return self._calls[read]
 
     def close(self) -> None:
@@ -85,7 +88,7 @@ class BoundedPoll:
     def request(
         self, read: Read[T], plan: FlowPlan, cluster: Cluster, *, is_optional: bool = False
     ) -> tuple[T, float] | None:
-        """Return a response, as of the start of the poll; None if there is none."""
+        """Return a response, requested at the start of the poll; None if there is none."""
         found = self.response(cluster, lambda: read(plan, cluster), is_optional=is_optional)
         return None if found is None else (found, self.now_s)
 

@@ -1,4 +1,4 @@
-"""Hold what the lag inspector and `kafka-mirror lag` show: a snapshot of rows, and the last hour of each row."""
+"""Hold a snapshot of rows, and the last hour of each row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Snapshot:
 def selected(
     rows: Iterable[LagRow], *, groups: Sequence[str] = (), topics: Sequence[str] = (), only_lagging: bool = False
 ) -> list[LagRow]:
-    """Return the rows of these groups and topics (by either name); of all by default."""
+    """Return the rows of these groups and topics (by either name), by default all."""
     return [
         row
         for row in rows
@@ -41,8 +41,8 @@ class RowTrends:
         self._lock = threading.Lock()
         self._lags: dict[RowKey, deque[tuple[int, int]]] = {}
 
-    def take_in(self, rows: Iterable[LagRow], time_s: float) -> None:
-        """Take in a poll; rows that are gone are forgotten."""
+    def record(self, rows: Iterable[LagRow], time_s: float) -> None:
+        """Record a poll; forget rows that it lacks."""
         minute = int(time_s // MINUTE_S)
         with self._lock:
             before, self._lags = self._lags, {}

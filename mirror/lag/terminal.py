@@ -1,20 +1,33 @@
-"""Write flows and rows as the cells and lines of a live view in a terminal. Pure."""
+"""Format flows and rows as cells and lines of a live terminal view. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from metrics.lag_row import LagRow, RowKey
+from metrics.partition_status import Sample, Status
 from metrics.trend import Point
-from metrics.verdict import Sample, Status
 from mirror.lag.flow_summary import FlowSummary, at_least, worst_first
 from mirror.lag.text import duration, level_in
 from mirror.runtime.text_columns import one_line
 
 BLOCKS = "▁▂▃▄▅▆▇█"
-COLUMNS = ("Status", "Group", "Topic", "Part", "Lag", "Change", "Trend", "Time lag", "In/s", "Out/s", "Level in", "Why")
+COLUMNS = (
+    "Status",
+    "Group",
+    "Topic",
+    "Part",
+    "Lag",
+    "Change",
+    "Trend",
+    "Time lag",
+    "In/s",
+    "Out/s",
+    "Caught up in",
+    "Why",
+)
 NUMBERS = frozenset({"Part", "Lag", "Change", "In/s", "Out/s"})
-# Rich's names of colours; what has no entry is red.
+# Rich's names of colours; a status without an entry is red.
 COLOURS = {Status.IDLE: "bright_black", Status.OK: "green", Status.WARN: "yellow", Status.UNKNOWN: "magenta"}
 
 SORTS: dict[str, Callable[[Iterable[LagRow]], list[LagRow]]] = {
@@ -27,12 +40,12 @@ SORTS: dict[str, Callable[[Iterable[LagRow]], list[LagRow]]] = {
 
 
 def colour(status: Status) -> str:
-    """Return the colour of a verdict."""
+    """Return the colour of a status."""
     return COLOURS.get(status, "red")
 
 
 def blocks(values: Sequence[float | None], *, width: int = 10) -> str:
-    """Return the last `width` values as a line of blocks, the largest full, " " where nothing is known."""
+    """Return the last `width` values as blocks, the largest full, " " for unknown."""
     shown = list(values)[-width:]
     most = max((value for value in shown if value is not None), default=0.0)
 
@@ -45,7 +58,13 @@ def blocks(values: Sequence[float | None], *, width: int = 10) -> str:
 
 
 def cells(row: LagRow, before: Mapping[RowKey, int], samples: Sequence[Sample]) -> tuple[str, ...]:
-    """Return the cells of a row; `before` are the lags of the poll before, by key, `samples` its polls."""
+    """Return the cells of a row.
+
+    Args:
+        row: The row.
+        before: The lags of the previous poll, by key.
+        samples: The row's polls.
+    """
 
     def rate(per_s: float | None) -> str:
         return "" if per_s is None else f"{per_s:,.1f}"
@@ -69,7 +88,7 @@ def cells(row: LagRow, before: Mapping[RowKey, int], samples: Sequence[Sample]) 
 
 
 def flow_line(flow: FlowSummary, points: Sequence[Point]) -> str:
-    """Return a flow in a line: verdict, what waits, rates, its last hour."""
+    """Return a flow in a line: status, waiting records, rates, its last hour."""
 
     def rate(per_s: float | None) -> str:
         return "unknown" if per_s is None else f"{per_s:,.0f}/s"
@@ -83,6 +102,6 @@ def flow_line(flow: FlowSummary, points: Sequence[Point]) -> str:
 
 
 def filtered(rows: Iterable[LagRow], part: str) -> list[LagRow]:
-    """Return the rows of which a name, or the verdict, has this part."""
+    """Return the rows whose names or status contain `part`."""
     wanted = part.lower()
     return [row for row in rows if wanted in f"{row.group} {row.topic} {row.remote_topic} {row.status.name}".lower()]

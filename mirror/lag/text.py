@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from metrics.lag_row import LagRow
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.lag.snapshot import Snapshot
 from mirror.model.gaps import Gap
 from mirror.runtime.text_columns import aligned, one_line
@@ -18,8 +18,8 @@ from mirror.runtime.text_columns import aligned, one_line
 # kafka.tools.ConsumerOffsetChecker of Kafka 0.8 to 0.10
 CHECKER = "%-15s %-30s %-3s %-15s %-15s %-15s %s"
 HEADINGS = ("Group", "Topic", "Pid", "Offset", "logSize", "Lag", "Owner")
-WIDE = (*HEADINGS, "Cluster", "Time lag", "Status", "Records/s", "Level in", "Why")
-# Of CSV, JSON and the inspector's API: programs read them by name and by position
+WIDE = (*HEADINGS, "Cluster", "Time lag", "Status", "Records/s", "Caught up in", "Why")
+# of CSV, JSON and the inspector's API: programs read them by name and by position
 ROW_FIELDS = (
     *("group", "cluster", "topic", "partition", "offset", "log_end", "owner", "is_flow", "remote_topic", "lag_seconds"),
     *("status", "reason", "records_per_s", "written_per_s", "level_in_s", "lag"),
@@ -28,18 +28,18 @@ _NUMBERS = {HEADINGS.index(name) for name in ("Pid", "Offset", "logSize", "Lag")
 
 
 def checker_text(rows: Sequence[LagRow]) -> str:
-    """Return the table of the consumer offset checker, its columns, widths and words for what is not known."""
+    """Return the table of the consumer offset checker: its columns, its widths, and its "unknown"."""
     return "\n".join([CHECKER % HEADINGS, *(CHECKER % tuple(map(one_line, _checker(row))) for row in rows)]) + "\n"
 
 
 def wide_text(rows: Sequence[LagRow], width: int | None = None) -> str:
-    """Return the checker's columns and ours, as wide as they need be, or folded to so many characters a line."""
+    """Return the checker's columns and more, folded to lines of `width` characters if given."""
     table = [WIDE, *((*_checker(row), *_ours(row)) for row in rows)]
     return aligned(table, right=_NUMBERS, width=width) + "\n"
 
 
 def csv_text(rows: Sequence[LagRow]) -> str:
-    """Return every field of every row as CSV with a heading; what is not known is empty."""
+    """Return every field of every row as CSV with a heading; unknown values are empty."""
     out = io.StringIO()
     writer = csv.DictWriter(out, ROW_FIELDS, lineterminator="\n")
     writer.writeheader()
@@ -48,7 +48,7 @@ def csv_text(rows: Sequence[LagRow]) -> str:
 
 
 def json_text(snapshot: Snapshot, rows: Sequence[LagRow]) -> str:
-    """Return the rows with the time of their poll and what could not be read, as JSON."""
+    """Return the rows, the time of their poll and its problems as JSON."""
     content = {
         "time": snapshot.time_s,
         "clusters": dict(snapshot.clusters),
@@ -59,7 +59,7 @@ def json_text(snapshot: Snapshot, rows: Sequence[LagRow]) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a time as a person says it, "" when it is not known."""
+    """Return a duration as text, "" if unknown."""
     if seconds is None:
         return ""
     for scale, word in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
@@ -69,12 +69,12 @@ def duration(seconds: float | None) -> str:
 
 
 def utc(time_s: float) -> str:
-    """Return a time (epoch seconds) as a person reads it: 2026-01-02 03:04:05 UTC."""
+    """Return a time (epoch seconds) as text: 2026-01-02 03:04:05 UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time_s))
 
 
 def pluralized(number: int, what: str) -> str:
-    """Return how many of something there are."""
+    """Return a number with its noun: 1 record, 2 records."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
@@ -88,17 +88,17 @@ def _checker(row: LagRow) -> tuple[str, ...]:
 
 def _ours(row: LagRow) -> tuple[str, ...]:
     rate = "" if row.records_per_s is None else f"{row.records_per_s:,.1f}"
-    waits = duration(row.lag_seconds) or ("unknown" if row.is_flow else "")  # of other groups it is not measured
+    waits = duration(row.lag_seconds) or ("unknown" if row.is_flow else "")  # not measured for other groups
     return row.cluster, waits, row.status.name, rate, level_in(row), row.reason
 
 
 def level_in(row: LagRow) -> str:
-    """Return when a row will be level, as far as anybody can tell: a time, or a word."""
+    """Return the time until lag 0 at the present rates, or a word."""
     if row.lag is None or row.status is Status.UNKNOWN:
         return "unknown"
     if row.lag == 0:
-        return "level"
-    return duration(row.level_in_s) or ("keeps pace" if row.status is Status.OK else "not at this pace")
+        return "caught up"
+    return duration(row.level_in_s) or ("keeps pace" if row.status is Status.OK else "not at this rate")
 
 
 def _plain_fields(row: LagRow) -> dict[str, Any]:
@@ -106,7 +106,10 @@ def _plain_fields(row: LagRow) -> dict[str, Any]:
 
 
 def csv_safe(value: Any) -> Any:
-    """Return a text so that a spreadsheet does not take it for a formula: group ids are chosen by strangers."""
+    """Return a text that no spreadsheet reads as a formula.
+
+    Group ids are chosen by strangers.
+    """
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 
@@ -115,18 +118,18 @@ FIELDS = ("found", "effect", "cause", "topic", "partition", "first", "last", "of
 
 
 def cells(gap: Gap) -> tuple[str, ...]:
-    """Return what a person reads of a gap, by COLUMNS; "?" where nobody knows."""
+    """Return the cells of a gap, by COLUMNS; "?" for unknown."""
     numbers = ("?" if number is None else str(number) for number in (gap.first, gap.last, gap.offsets))
     return (utc(gap.at_ms / 1000), gap.effect.value, gap.topic, str(gap.partition), *numbers, gap.said)
 
 
 def gap_table(gaps: Sequence[Gap], width: int | None = None) -> str:
-    """Return a line for each gap, or several where it does not fit into so many characters."""
+    """Return a table of gaps, folded to lines of `width` characters if given."""
     return aligned([COLUMNS, *map(cells, gaps)], right=range(3, 7), width=width) + "\n"
 
 
 def gap_csv(gaps: Sequence[Gap]) -> str:
-    """Return every field of every gap as CSV with a heading; what is not known is empty."""
+    """Return every field of every gap as CSV with a heading; unknown values are empty."""
     out = io.StringIO()
     writer = csv.DictWriter(out, FIELDS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -137,5 +140,5 @@ def gap_csv(gaps: Sequence[Gap]) -> str:
 
 
 def gap_json(flow: str, gaps: Sequence[Gap]) -> str:
-    """Return the gaps of a flow as JSON; what is not known is null."""
+    """Return the gaps of a flow as JSON; unknown values are null."""
     return json.dumps({"flow": flow, "gaps": [gap.plain() for gap in gaps]}, indent=1)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from metrics.verdict import Sample
+from metrics.partition_status import Sample
 from mirror import __version__
 from mirror.errors import MirrorError, SettingsError
 from mirror.lag.text import duration

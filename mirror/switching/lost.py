@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from metrics.verdict import Sample
+from metrics.partition_status import Sample
 from mirror.config.clients import client_options
 from mirror.flows.gaps import note
 from mirror.flows.stored_positions import read_positions

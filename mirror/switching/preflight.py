@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from metrics.lag_row import LagRow
-from metrics.verdict import Sample
+from metrics.partition_status import Sample
 from mirror.config.clients import client_options
 from mirror.errors import ClusterUnavailable
 from mirror.flows.fan_in import read_shared

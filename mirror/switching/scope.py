@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from metrics.verdict import Sample
+from metrics.partition_status import Sample
 from mirror.config.settings import Flow, Settings
 from mirror.errors import SettingsError
 from mirror.flows.offset_maps import FlowMaps

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from metrics.verdict import Sample
+from metrics.partition_status import Sample
 from mirror.model.topic_partition import TopicPartition
 from mirror.switching.journal import Journal
 from mirror.switching.run import SwitchRun

@@ -20,7 +20,7 @@ from playwright.sync_api import sync_playwright
 from app.serve import OPTIONS
 from app.tables import narrowed, table
 from metrics.lag_row import LagRow
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.embedded.ports import free_port
 from mirror.lag.flow_summary import worst_first
 
@@ -54,7 +54,7 @@ a->b.enabled = true
 mirror.metrics.listen = 127.0.0.1:{port}
 """
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {"Overview": "/", "Lag": "/lag"}
+PAGES = {"Overview": "/", "Partitions": "/lag"}
 
 
 def made_up(count: int) -> list[LagRow]:
@@ -71,7 +71,7 @@ def made_up(count: int) -> list[LagRow]:
             is_flow=True,
             lag_seconds=float((number % 10 == 0) * number),
             status=Status.WARN if number % 100 == 0 else Status.OK,
-            reason="copies, but falls behind" if number % 100 == 0 else "everything is replicated",
+            reason="copying, but falling behind" if number % 100 == 0 else "everything is replicated",
             records_per_s=10.0,
         )
         for number in range(count)

@@ -15,10 +15,10 @@ import yaml
 from dashboards.alerts import alerts
 from dashboards.recording import recording
 from metrics.exposition import exposition
+from metrics.partition_status import KNOWN_POLLS, Status
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, Measured, SlotReport
 from metrics.series import Labels
-from metrics.verdict import KNOWN_POLLS, Status
 from mirror.checkpoints.rules import State
 from mirror.embedded import prometheus_server
 from mirror.flows.gaps import by_effect
@@ -143,7 +143,7 @@ class World:
 
     def text(self, now_s: float) -> str:
         families = self.recorder.snapshot(now_s=now_s)
-        answer_failover(families, now_s=now_s, flows={("a", "b")}, telling_groups={("a", "b")})
+        answer_failover(families, now_s=now_s, flows={("a", "b")}, reporting_groups={("a", "b")})
         return exposition(families, max_series=10**6)
 
 

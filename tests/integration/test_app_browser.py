@@ -116,7 +116,7 @@ def test_a_partition_explains_its_verdict(app, page):
     visit(page, f"{app}/partition?group=shop&cluster=primary&topic=browser-orders&partition=0")
     shows(page, "shop: browser-orders-0")
     shows(page, "Why:")
-    shows(page, "polls.")
+    shows(page, "Marked: the polls")
     page.get_by_role("textbox", name="Group", exact=True).fill("audit")
     page.get_by_role("textbox", name="Group", exact=True).press("Enter")
     shows(page, "audit: browser-orders-0")
@@ -130,9 +130,9 @@ def test_a_refresh_keeps_filters_and_choice(app, page):
     table = page.get_by_test_id("stDataFrame")
     box = table.bounding_box()
     page.mouse.click(box["x"] + 18, box["y"] + 52)  # the first row's box
-    shows(page, "Why? The chosen topic-partition")
+    shows(page, "Why? Details of the selected partition")
     time.sleep(5)  # two refreshes
-    shows(page, "Why? The chosen topic-partition")
+    shows(page, "Why? Details of the selected partition")
     assert count_of(page) == before
 
 
@@ -140,14 +140,14 @@ def test_the_exports_hold_what_is_shown(app, page):
     visit(page, f"{app}/lag?group=shop")
     shows(page, "1 of ")
     found = {}
-    for button in ("CSV", "JSON", "Checker's text"):
+    for button in ("CSV", "JSON", "Text"):
         with page.expect_download() as download:
             page.get_by_role("button", name=button, exact=True).click()
         found[button] = Path(download.value.path()).read_text()
     (row,) = json.loads(found["JSON"])["rows"]
     assert (row["group"], row["topic"], row["offset"], row["lag"]) == ("shop", "browser-orders", 10, 30)
     assert "shop,primary,browser-orders,0,10,40" in found["CSV"]
-    assert found["Checker's text"].splitlines()[1].split() == ["shop", "browser-orders", "0", "10", "40", "30", "none"]
+    assert found["Text"].splitlines()[1].split() == ["shop", "browser-orders", "0", "10", "40", "30", "none"]
 
 
 def test_a_strangers_group_id_is_text(app, page):
@@ -216,5 +216,5 @@ def test_behind_a_door_nobody_reads_without_the_login(app, chromium, primary, ba
                 shows(page, "of ")  # which comes by the websocket
                 assert count_of(page)
             else:
-                assert "a name and a password are needed" in page.content()
+                assert "user name and password required" in page.content()
             context.close()

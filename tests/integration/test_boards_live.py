@@ -110,7 +110,9 @@ def test_a_healthy_mirror_fills_every_panel(healthy):
     assert number(healthy, "Time lag") == 0
     assert number(healthy, "Cannot fail over", FAILOVER) == number(healthy, "Failed rounds", FAILOVER) == 0
     assert number(healthy, "Oldest checkpoint", FAILOVER) < 60
-    assert number(healthy, "May we go?", FAILOVER) == Answer.GO_WITH_LOSS  # groups that read would read a little again
+    assert (
+        number(healthy, "Failover check", FAILOVER) == Answer.GO_WITH_LOSS
+    )  # groups that read would read a little again
     copied, produced = (healthy.query(filled_in(query))[0]["value"][1] for query in _rates())
     assert float(copied) == pytest.approx(40, rel=0.1)
     assert float(produced) == pytest.approx(40, rel=0.1)
@@ -129,10 +131,10 @@ def test_a_stalled_partition_is_seen_on_every_board_that_should_show_it(stalled)
     assert number(stalled, "Time lag") == pytest.approx(BROKEN_FOR_S, abs=30)
     assert number(stalled, "Records waiting") == pytest.approx(BROKEN_FOR_S * 10, rel=0.05)
     assert number(stalled, "Paused", "kafka-mirror-topic") == 1
-    assert number(stalled, "Topics behind", FAILOVER) == 1
+    assert number(stalled, "Lagging topics", FAILOVER) == 1
     assert number(stalled, "Cannot fail over", FAILOVER) == number(stalled, "Settings that differ", FAILOVER) == 1
-    assert number(stalled, "May we go?", FAILOVER) == Answer.NO  # one group's offset was refused
-    assert number(stalled, "Read again", FAILOVER) == len(GROUPS) * len(PLACES) * RATE * STEP_S
+    assert number(stalled, "Failover check", FAILOVER) == Answer.NO  # one group's offset was refused
+    assert number(stalled, "Would re-read", FAILOVER) == len(GROUPS) * len(PLACES) * RATE * STEP_S
     # A reason to be empty hides no typing error: these have nothing to show here, every other panel has.
     eventually(
         lambda: {panel.title for _, panel, _ in unanswered(stalled)} == {"Time to catch up"},
@@ -145,7 +147,7 @@ def test_a_stalled_partition_is_seen_on_every_board_that_should_show_it(stalled)
 
 
 def _worst() -> Panel:
-    (panel,) = [p for _, p in PANELS if p.title.startswith("The 20 topic-partitions")]
+    (panel,) = [p for _, p in PANELS if p.title.startswith("The 20 partitions")]
     return panel
 
 
@@ -166,10 +168,10 @@ def test_a_source_that_is_down_is_seen_and_its_numbers_are_told_to_be_old(tmp_pa
         assert [expr for expr in unknown if not any(name in expr for name in (*OF_LOG_ENDS, "lag_records"))] == []
         assert number(server, "Down") == 1
         assert number(server, "Clusters down", FAILOVER) == 1
-        assert number(server, "May we go?", FAILOVER) == Answer.GO_WITH_LOSS  # that is a reason to go, not a veto
+        assert number(server, "Failover check", FAILOVER) == Answer.GO_WITH_LOSS  # that is a reason to go, not a veto
         assert number(server, "Fresh") == 0
         assert number(server, "Not OK") == 4
-        for old in ("Age of these numbers", "Oldest checkpoint"):
+        for old in ("Age of these values", "Oldest checkpoint"):
             assert number(server, old, FAILOVER) == pytest.approx(BROKEN_FOR_S, abs=60)
         assert number(server, "Failed rounds", FAILOVER) == pytest.approx(BROKEN_FOR_S / STEP_S, rel=0.05)
 

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic
 
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.embedded.broker import Broker
 from tests.fault_proxy import proxied
 from tests.integration.acls import GUARDED, deny
@@ -147,7 +147,7 @@ def test_a_topic_that_its_source_hides_stays_in_the_flow_and_is_unknown_until_it
             )
             assert f"primary does not show {topic} to this client" in running.log.read_text()
             assert (
-                "of 1 of 2 topic-partitions nobody knows what is missing"
+                "the lag of 1 of 2 partitions is unknown"
                 in kafka_mirror("failover-check", running.file, "primary->backup").stdout
             )
             switch = kafka_mirror("switch", running.file, "primary->backup", "--dry-run", "--fence", "none")

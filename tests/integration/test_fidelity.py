@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.config.clients import client_options
 from mirror.embedded import jars
 from mirror.kafka.errors import ErrorCode

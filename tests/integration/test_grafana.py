@@ -145,7 +145,7 @@ def test_grafana_makes_one_line_of_each_set_of_labels(project, server, uid, pane
 
 
 def test_each_column_of_a_table_has_its_own_unit(project, server):
-    (panel,) = [panel for _, panel in TABLES if panel["title"].startswith("The 20 topic-partitions")]
+    (panel,) = [panel for _, panel in TABLES if panel["title"].startswith("The 20 partitions")]
     first, *others = shown(project, server, panel)
     assert first == {
         "source": "a",
@@ -160,6 +160,6 @@ def test_each_column_of_a_table_has_its_own_unit(project, server):
 
 
 def test_a_table_that_is_not_merged_would_be_seen(project, server):
-    (panel,) = [panel for _, panel in TABLES if panel["title"].startswith("The 20 topic-partitions")]
+    (panel,) = [panel for _, panel in TABLES if panel["title"].startswith("The 20 partitions")]
     with pytest.raises(AssertionError):
         shown(project, server, panel | {"transformations": []})

@@ -41,7 +41,7 @@ def shows(page: Page, text: str | re.Pattern[str]) -> None:
 def test_an_on_call_finds_the_cause_from_the_alert_and_sees_it_end(scene: Watched, page: Page):
     headline = page.get_by_role("heading", level=1)
     visit(page, scene.inspector)
-    expect(headline).to_have_text("All 2 flows are well")
+    expect(headline).to_have_text("Both flows are healthy")
 
     scene.await_end("KafkaMirrorStalled", within_s=60)  # a first window that was slow to end
     scene.refuse(STALLED)
@@ -49,7 +49,9 @@ def test_an_on_call_finds_the_cause_from_the_alert_and_sees_it_end(scene: Watche
     assert alert.inspector.startswith(f"{scene.inspector}/lag?source=primary&target=backup&topic=primary.{STALLED}")
 
     # What is on the wall has turned by itself.
-    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(r"^primary->backup is ill: stands still"))
+    expect(page.get_by_role("heading", level=1)).to_have_text(
+        re.compile(r"^primary->backup is stalled: records are waiting")
+    )
     shows(page, re.compile("KafkaMirrorStalled"))
 
     # The pager's link: the topic's rows, the worst first; the first of them explains itself.
@@ -59,11 +61,11 @@ def test_an_on_call_finds_the_cause_from_the_alert_and_sees_it_end(scene: Watche
     assert box is not None
     page.mouse.click(box["x"] + 18, box["y"] + 52)  # the table is drawn on a canvas: the first row's box
     with page.expect_popup() as opened:
-        page.get_by_role("link", name="Why? The chosen topic-partition in detail").click()
+        page.get_by_role("link", name="Why? Details of the selected partition").click()
     detail = opened.value
     shows(detail, re.compile(rf"primary->backup: {STALLED}-\d"))
     shows(detail, re.compile("MESSAGE_TOO_LARGE. Raise its max.message.bytes"))
-    shows(detail, re.compile("The first record that is not on the target was written at"))
+    shows(detail, re.compile("The first unreplicated record was written at"))
     expect(detail.get_by_role("link", name="runbook").first).to_have_attribute(
         "href", re.compile("#kafkamirrorstalled$")
     )
@@ -75,6 +77,6 @@ def test_an_on_call_finds_the_cause_from_the_alert_and_sees_it_end(scene: Watche
 
     scene.accept(STALLED)
     visit(page, scene.inspector)
-    expect(headline).to_have_text("All 2 flows are well")
+    expect(headline).to_have_text("Both flows are healthy")
     visit(page, f"{scene.inspector}/incidents?back=1+h")
     shows(page, re.compile("KafkaMirrorStalled primary->backup"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.embedded import jars
 from mirror.embedded.broker import Broker
 from mirror.lag.failover import Answer

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from dashboards import queries
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.config.load import load
 from mirror.embedded import prometheus_server
 from mirror.embedded.broker import Broker

@@ -208,10 +208,10 @@ def test_the_inspector_tells_no_page_and_no_browser_a_secret(primary, backup, pa
                 visit(page, f"{address}/{name}?topic={topic}&partition=0")
                 page.get_by_role("heading", level=1).wait_for()
                 if name == PAGES[0]:  # the others come with what it has waited for
-                    page.get_by_text("this page only reads").wait_for()
+                    page.get_by_text("This page is read-only").wait_for()
                 sent.append(page.content())
         everything = "".join(sent)
-        assert ("primary answers" if folder == "in" else "invalid credentials") in everything
+        assert ("primary responds" if folder == "in" else "invalid credentials") in everything
         assert "CANARY" not in everything
         assert "CANARY" not in (tmp_path / folder / "app.log").read_text()
 

@@ -19,7 +19,7 @@ from typing import Self
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
 from mirror.kafka.cluster import Cluster

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from app import inspection
 from app.api import ROUTES
 from app.watch import Watch
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.config.settings import Mirror, Settings
 from mirror.lag.snapshot import Snapshot
 from tests.unit.test_app import STALLED, Polls, consumer, flow
@@ -51,7 +51,7 @@ def test_flows(get):
         45,
         900.0,
     )
-    assert found["look_first_at"] == {"topic": "payments", "partition": 3, "reason": "stands at offset 5 for 45 s"}
+    assert found["look_first_at"] == {"topic": "payments", "partition": 3, "reason": "stalled at offset 5 for 45 s"}
     assert found["statuses"] == {"STALL": 1, "OK": 1}
     assert found["written_per_second"] is None
     assert found["fail_over"]["answer"] == "GO WITH LOSS"
@@ -79,7 +79,7 @@ def test_rows_as_the_page_lag_chooses_them(get, query, groups):
     [
         ("/api/v1/rows?topc=orders", "unknown parameter topc; known: source, target"),
         ("/api/v1/flows?topic=orders", "unknown parameter topic; known: none"),
-        ("/api/v1/rows?status=bad", f'status="bad" is no verdict; those are {", ".join(Status.__members__)}'),
+        ("/api/v1/rows?status=bad", f'status="bad" is invalid. Valid: {", ".join(Status.__members__)}'),
     ],
 )
 def test_what_is_not_understood_is_refused(get, path, said):

@@ -29,10 +29,10 @@ from dashboards.recording import recording
 from metrics.exporter import serve
 from metrics.lag_row import LagRow
 from metrics.last_errors import LastErrors
+from metrics.partition_status import Sample, Status
 from metrics.process_status import ProcessStatus
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport
-from metrics.verdict import Sample, Status
 from mirror.config.load import load
 from mirror.config.settings import Flow, Mirror, Settings
 from mirror.lag.flow_summary import summaries, worst_first
@@ -71,7 +71,7 @@ def consumer(group="shop", topic="orders", number=0, *, offset=8, end=10, cluste
     return LagRow(group=group, cluster=cluster, topic=topic, partition=number, offset=offset, log_end=end)
 
 
-STALLED = flow("payments", 3, offset=5, end=50, waits=900.0, status=Status.STALL, reason="stands at offset 5 for 45 s")
+STALLED = flow("payments", 3, offset=5, end=50, waits=900.0, status=Status.STALL, reason="stalled at offset 5 for 45 s")
 HEALTHY = Snapshot(time_s=0.0, rows=(flow(), consumer()), clusters=(("a", True), ("b", True)))
 
 
@@ -134,9 +134,9 @@ def everything(test: AppTest) -> str:
 
 def test_a_healthy_overview_says_so(monkeypatch):
     test = opened(monkeypatch, HEALTHY)
-    assert test.title[0].value == r"a\-\>b is well"
+    assert test.title[0].value == r"a\-\>b is healthy"
     assert "Everything is on the target." in everything(test)
-    assert "a answers, b answers" in everything(test)
+    assert "a responds, b responds" in everything(test)
 
 
 def test_an_overview_with_a_stall_shows_the_worst_first_with_its_reason(monkeypatch):
@@ -144,20 +144,20 @@ def test_an_overview_with_a_stall_shows_the_worst_first_with_its_reason(monkeypa
     test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows, clusters=(("a", True),)))
     worst = test.dataframe[0].value
     assert [list(status) for status in worst["Status"]] == [["■ STALL"], ["▲ WARN"]]
-    assert worst["Why"][0] == "stands at offset 5 for 45 s"
+    assert worst["Why"][0] == "stalled at offset 5 for 45 s"
     assert worst["Details"][0] == "/partition?group=a-%3Eb&cluster=a&topic=payments&partition=3"
-    assert test.title[0].value == r"a\-\>b is ill\: stands still while records wait"
+    assert test.title[0].value == r"a\-\>b is stalled\: records are waiting and none is copied"
 
 
 def test_without_flows_the_page_says_what_to_look_for(monkeypatch):
-    assert "Does a topic match" in everything(opened(monkeypatch, Snapshot(time_s=0.0, rows=())))
+    assert "Check that topics match" in everything(opened(monkeypatch, Snapshot(time_s=0.0, rows=())))
 
 
 def test_a_cluster_that_is_down_is_a_sentence(monkeypatch):
     down = Snapshot(time_s=0.0, rows=(), problems=("cluster b (x:1): no answer",), clusters=(("a", True), ("b", False)))
     test = opened(monkeypatch, down)
     assert "no answer" in test.warning[0].value
-    assert "b does not answer" in everything(test)
+    assert "b does not respond" in everything(test)
 
 
 def test_a_sentence_more_moves_nothing_below_it(monkeypatch):
@@ -178,8 +178,8 @@ def test_a_poll_that_fails_is_told_and_logged(monkeypatch, caplog):
     watch = Watch(Broken(HEALTHY), every_s=3600)
     snapshot = watch.latest()
     assert watch.trouble(snapshot, time.time()) == [
-        "The last poll failed: RuntimeError. The log has the reason.",
-        "The clusters have not answered yet.",
+        "The last poll failed: RuntimeError. The log shows the reason.",
+        "The clusters have not responded yet.",
     ]
     assert "secret detail" in caplog.text
 
@@ -202,7 +202,7 @@ def test_the_lag_page_filters_as_the_address_says(monkeypatch):
     assert "1 of 4 rows" in everything(test)
     test.selectbox(key="lines").set_value("topics").run()
     (line,) = test.dataframe[0].value.to_dict("records")
-    assert (line["Topic"], line["Topic-partitions"], line["Behind"], line["Records waiting"]) == (
+    assert (line["Topic"], line["Partitions"], line["Lagging"], line["Records waiting"]) == (
         "payments",
         1,
         1,
@@ -215,33 +215,33 @@ def test_the_partition_page_draws_the_window_and_names_the_rule(monkeypatch):
     test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "partition")
     test.text_input(key="topic").set_value("payments").run()
     said = everything(test)
-    assert "stands at offset 5 for 45 s" in said
-    assert "stands still while records wait" in said
-    assert "is made from 10 of 10 polls" in said
+    assert "stalled at offset 5 for 45 s" in said
+    assert "records are waiting and none is copied" in said
+    assert "Marked: the polls that determine the status, 10 of 10." in said
     assert test.code[0].value.endswith("--group 'mirror.a->b'")
 
 
 def test_the_partition_page_tells_the_last_error_or_that_nobody_tells_it(monkeypatch):
     errors = LastErrors()
-    errors.take_in(("a", "b", "a.payments", "3"), "the target refuses source offset 5", now_s=1_700_000_000.0)
+    errors.record(("a", "b", "a.payments", "3"), "the target refuses source offset 5", now_s=1_700_000_000.0)
     stalled = Snapshot(time_s=0.0, rows=(STALLED,))
     recorder = Recorder()
     with serving(recorder, errors=errors.text) as port:
         told = everything(opened(monkeypatch, stalled, "partition", metrics_listen=("127.0.0.1", port)))
-    assert "**Its last error**, from 2023-11-14 22:13:20 UTC: the target refuses source offset 5" in told
+    assert "**Last error**, from 2023-11-14 22:13:20 UTC: the target refuses source offset 5" in told
     with serving(recorder) as port:
-        assert "last error" not in everything(
+        assert "Last error" not in everything(
             opened(monkeypatch, stalled, "partition", metrics_listen=("127.0.0.1", port))
         )
     untold = everything(opened(monkeypatch, stalled, "partition", metrics_listen=("127.0.0.1", 1)))
-    assert f"**Its last error** is not known: {plain('the appliance does not tell it on 127.0.0.1:1/errors')}" in untold
-    assert f"is not known: {plain('the appliance does not tell it on 127.0.0.1:1/api/v1/status')}" in untold
+    assert f"**Last error:** unknown, because {plain('127.0.0.1:1/errors cannot be read')}" in untold
+    assert f"unknown, because {plain('127.0.0.1:1/api/v1/status cannot be read')}" in untold
 
 
 def test_the_topic_page_shows_every_partition_of_a_topic(monkeypatch):
     rows = (flow("payments", 0), flow("payments", 1, offset=5, end=9, waits=3.0), STALLED, flow())
     test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "topic")
-    assert "2 are mirrored: orders, payments" in everything(test)
+    assert "2 are replicated: orders, payments" in everything(test)
     test.text_input(key="topic").set_value("a.payments").run()  # the name on the target, as metrics have it
     assert [metric.value for metric in test.metric] == ["3", "2", "49", "15.0 min"]
     assert list(test.dataframe[0].value["Partition"]) == [3, 1, 0]
@@ -253,9 +253,9 @@ def test_the_groups_page_says_what_a_fail_over_would_mean(monkeypatch):
     rows = (flow("payments", 3, offset=40, end=50, waits=30.0), consumer("shop", "payments", 3, offset=35, end=50))
     test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "groups")
     (line,) = test.dataframe[0].value.to_dict("records")
-    assert line["Not read yet"] == 15
-    assert line["Missing on the target"] == "10"
-    assert line["Longest wait of those"] == "30.0 s"
+    assert line["Unread"] == 15
+    assert line["Not yet on target"] == "10"
+    assert line["Oldest"] == "30.0 s"
 
 
 def test_the_groups_page_shows_what_the_checkpoints_say(monkeypatch):
@@ -274,16 +274,16 @@ def test_the_groups_page_shows_what_the_checkpoints_say(monkeypatch):
     with serving(recorder) as port:
         test = opened(monkeypatch, snapshot, "groups", metrics_listen=("127.0.0.1", port))
     bill, shop = test.dataframe[-1].value.to_dict("records")
-    assert (bill["Group"], bill["Flow"], bill["Topic-partitions"], bill["Read again"]) == (
+    assert (bill["Group"], bill["Flow"], bill["Partitions by state"], bill["Would re-read"]) == (
         "bill",
         "a->b",
         "no_map 1",
         0,
     )
-    assert (shop["Group"], shop["Topic-partitions"], shop["Read again"]) == ("shop", "active 1, synced 1", 9)
-    assert shop["Checkpoint's age"].startswith("3")
+    assert (shop["Group"], shop["Partitions by state"], shop["Would re-read"]) == ("shop", "active 1, synced 1", 9)
+    assert shop["Checkpoint age"].startswith("3")
     without = opened(monkeypatch, snapshot, "groups", metrics_listen=("127.0.0.1", 1))
-    assert "The appliance does not answer" in everything(without)
+    assert "does not respond" in everything(without)
 
 
 def test_the_health_page_shows_what_the_appliance_says_of_itself(monkeypatch):
@@ -301,7 +301,7 @@ def test_the_health_page_shows_what_the_appliance_says_of_itself(monkeypatch):
 
 def test_without_an_appliance_the_health_page_is_a_sentence(monkeypatch):
     test = opened(monkeypatch, HEALTHY, "health", metrics_listen=("127.0.0.1", 1))
-    assert "does not answer" in test.warning[0].value
+    assert "does not respond" in test.warning[0].value
 
 
 def test_without_a_prometheus_the_past_is_a_sentence(monkeypatch):
@@ -321,22 +321,22 @@ def test_the_past_is_read_from_series_that_the_rules_record():
 
 
 def test_incidents_are_listed_the_newest_first():
-    down, stalled = Event("alert", "Down", "ill"), Event("verdict a->b", "STALL", "ill")
+    down, stalled = Event("alert", "Down", "ill"), Event("status a->b", "STALL", "ill")
     frame = incident_table([Span(stalled, 0, 180), Span(down, 540, 600)])
     assert frame.to_dict("records") == [
         {
             "Kind": "alert",
-            "What": "Down",
+            "Event": "Down",
             "From": "1970-01-01 00:09 UTC",
             "To": "1970-01-01 00:10 UTC",
-            "Lasted": "60.0 s",
+            "Duration": "60.0 s",
         },
         {
-            "Kind": "verdict a->b",
-            "What": "STALL",
+            "Kind": "status a->b",
+            "Event": "STALL",
             "From": "1970-01-01 00:00 UTC",
             "To": "1970-01-01 00:03 UTC",
-            "Lasted": "3.0 min",
+            "Duration": "3.0 min",
         },
     ]
     assert incident_table([]).empty
@@ -450,8 +450,8 @@ def test_the_fail_over_page_shows_a_switch_as_it_goes(monkeypatch, tmp_path):
     steps = next(frame.value for frame in test.dataframe if "Step" in frame.value)
     assert list(steps["Step"]) == [step.value for step in STEPS[Kind.SWITCH]]
     assert list(steps["State"][:3]) == ["● done", "▶ running", "○ waiting"]
-    assert steps["Took"][0] == "5.0 s"
-    assert re.fullmatch(r"for (2[5-9]|[3-5]\d)(\.\d)? s", steps["Took"][1]), "25 s, and what the page takes"
+    assert steps["Duration"][0] == "5.0 s"
+    assert re.fullmatch(r"for (2[5-9]|[3-5]\d)(\.\d)? s", steps["Duration"][1]), "25 s, and what the page takes"
     switches._read.clear()
     silent = replace(snapshot, clusters=(("a", True), ("b", False)))
-    assert "does not answer" in everything(opened(monkeypatch, silent, "groups", flows=flows))
+    assert "does not respond" in everything(opened(monkeypatch, silent, "groups", flows=flows))

@@ -141,12 +141,12 @@ def test_the_frame(uid):
             assert variable["definition"].startswith("query_result(" if name == "flow" else "label_values(")
     used = set(re.findall(r"\$(source|target|topic|partition|group)\b", json.dumps(made["panels"])))
     assert used <= variables.keys()
-    assert {link["title"] for link in made["links"]} == {"Boards", "Lag inspector", "Runbook"}
+    assert {link["title"] for link in made["links"]} == {"Dashboards", "Lag inspector", "Runbook"}
     assert {annotation["name"] for annotation in made["annotations"]["list"]} == {
         "Alerts",
         "Query restarts",
         "Starts",
-        "Take-overs",
+        "Takeovers",
         "Deploys",
     }
 

@@ -203,7 +203,7 @@ def test_a_person_reads_what_came_of_it():
     assert "b does not answer" in failed
     assert "RPO: unknown" in failed
     assert "RTO: unknown over" in failed
-    assert list(drills_table([FAILED, GOOD])["Came out"]) == ["failed", "passed"]
+    assert list(drills_table([FAILED, GOOD])["Result"]) == ["failed", "passed"]
 
 
 def test_what_was_read_is_compared_with_what_was_acknowledged():

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.lag_row import LagRow
+from metrics.partition_status import Status
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport
-from metrics.verdict import Status
 from mirror.commands.failover_check import text
 from mirror.lag.failover import Answer, Facts, ServedFacts, answer_failover, facts_of, judged, served_facts, worst
 from mirror.lag.judgement import horizon_of
@@ -45,17 +45,17 @@ def test_what_is_level_and_known_may_go():
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"target_up": False}, "target does not answer"),
-        ({"partitions": 0}, "no topic-partition"),
+        ({"target_up": False}, "target does not respond"),
+        ({"partitions": 0}, "no partition"),
         ({"differences": 3}, "verify found 3"),
         (
             {"groups": {"g": {"synced": 1, "no_map": 2}}},
-            "group g has topic-partitions with no offset to go on from (no_map 2)",
+            "group g has no offset to resume from on some partitions (no_map 2)",
         ),
         ({"age_s": 61.0}, "61 s old"),
-        ({"unknown": 2}, "2 of 3 topic-partitions nobody knows"),
-        ({"absent": ["a.t-0", "a.t-1"]}, "2 of 3 topic-partitions are not on the target: a.t-0, a.t-1"),
-        ({"unserved": 1}, "1 slots are served by no process"),
+        ({"unknown": 2}, "the lag of 2 of 3 partitions is unknown"),
+        ({"absent": ["a.t-0", "a.t-1"]}, "2 of 3 partitions are not on the target: a.t-0, a.t-1"),
+        ({"unserved": 1}, "no process serves 1 slot"),
     ],
 )
 def test_a_veto_is_a_no_with_its_reason(changes, word):
@@ -70,8 +70,8 @@ def test_what_waits_and_what_is_read_again_is_the_cost():
     assert (found.seconds, found.records, found.groups_that_reread) == (5.0, 1234, 1)
     assert text([found]).splitlines() == [
         "a->b: GO WITH LOSS",
-        "  costs:   1,234 records wait, the first of them for 5 s",
-        "  costs:   1 groups would read 7 records again",
+        "  costs:   1,234 records not on the target yet; the oldest has waited for 5 s",
+        "  costs:   1 group would re-read 7 records",
         "  level in 90.0 s at the present rates",
     ]
 
@@ -81,7 +81,7 @@ def test_a_source_that_is_down_is_a_reason_to_go_and_no_veto_of_old_numbers_hold
     assert found.answer is Answer.GO_WITH_LOSS
     assert found.vetoes == ()
     assert (found.seconds, found.records) == (None, None)  # nobody knows, so no number
-    assert "source does not answer" in found.unknowns[0]
+    assert "source does not respond" in found.unknowns[0]
     both = but(source_up=False, target_up=False)
     assert both.answer is Answer.NO
     assert len(both.vetoes) == 1
@@ -175,7 +175,7 @@ def test_the_metric_answers_by_what_its_process_knows():
     def answer(after_s: float = 0.0, *, telling=frozenset({flow})) -> Answer:
         now_s = time.time() + after_s
         families = recorder.snapshot(now_s=now_s)
-        answer_failover(families, now_s=now_s, flows={flow}, telling_groups=telling)
+        answer_failover(families, now_s=now_s, flows={flow}, reporting_groups=telling)
         return Answer(families["kafka_mirror_failover_answer"][flow])
 
     def polled(end: int) -> None:

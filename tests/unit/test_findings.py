@@ -8,7 +8,7 @@ import pytest
 
 from app.findings import findings, limit, spent_on
 from metrics.last_errors import LastError
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from tests.status_text import status_of
 
 FLOW = 'source="a",target="b"'
@@ -20,16 +20,16 @@ FLOW = 'source="a",target="b"'
         (
             f"kafka_mirror_last_progress_timestamp_seconds{{{FLOW}}} 990",
             Status.OK,
-            "its last window reported 10.0 s ago",
+            "the last window reported 10.0 s ago",
         ),
         (f"kafka_mirror_last_progress_timestamp_seconds{{{FLOW}}} 100", Status.STOP, "reported 15.0 min ago"),
-        (f'kafka_mirror_cluster_up{{{FLOW},cluster="b"}} 0', Status.UNKNOWN, "cluster b does not answer"),
+        (f'kafka_mirror_cluster_up{{{FLOW},cluster="b"}} 0', Status.UNKNOWN, "cluster b does not respond"),
         ('kafka_mirror_query_active{query="lane-0"} 0', Status.STOP, "Streaming query lane-0 has ended"),
-        ("kafka_mirror_query_restarts_total 3", Status.WARN, "started again 3 times"),
-        (f"kafka_mirror_settings_conflict{{{FLOW}}} 1", Status.WARN, "other settings"),
+        ("kafka_mirror_query_restarts_total 3", Status.WARN, "restarted 3 times"),
+        (f"kafka_mirror_settings_conflict{{{FLOW}}} 1", Status.WARN, "different settings"),
         (f'kafka_mirror_partition_paused{{{FLOW},topic="a.t",partition="4"}} 1', Status.STALL, "a.t-4 is paused"),
         (f'kafka_mirror_records_lost_total{{{FLOW},topic="a.t"}} 7', Status.LOST, "7 records of a.t were deleted"),
-        (f"kafka_mirror_matched_topics{{{FLOW}}} 0", Status.WARN, "it mirrors nothing"),
+        (f"kafka_mirror_matched_topics{{{FLOW}}} 0", Status.WARN, "it replicates nothing"),
         (f'kafka_mirror_cluster_clock_skew_seconds{{{FLOW},cluster="a"}} -9', Status.WARN, "9.0 s behind"),
     ],
 )
@@ -78,7 +78,7 @@ def test_what_limits_is_what_most_time_is_spent_on():
     )
     assert spent_on(status_of(text))["a->b"] == {"source": 0.25, "target": 0.75}
     assert limit(spent_on(status_of(text))["a->b"]).startswith(
-        "75% of its time it waits for acknowledgements of the target"
+        "waiting for acknowledgements from the target, 75% of the time"
     )
     assert spent_on(status_of(text)).keys() == {"a->b"}
     assert limit({}) == ""
@@ -90,5 +90,5 @@ def test_a_paused_topic_partition_says_its_error_once():
     (found,) = findings(status_of(line), 2.0, [error])
     assert found == (Status.STALL, "a->b: a.t-4 is paused: the target refuses it")
     (older,) = findings(status_of(line), 2.0)
-    assert older.sentence.endswith("the log has the reason.")
+    assert older.sentence.endswith("the log shows the reason.")
     assert findings(status_of(""), 2.0, [replace(error, until_s=1.5)]) == []

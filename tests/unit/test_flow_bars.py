@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.flow_bars import FlowBar, bars_html, headline, since, would_be_lost
-from metrics.trend import IllSince, Point, ill_since
-from metrics.verdict import Status
+from app.flow_bars import FlowBar, at_risk, bars_html, headline, since
+from metrics.partition_status import Status
+from metrics.trend import Point, UnhealthySince, unhealthy_since
 from mirror.lag.failover import Answer, FailoverReadiness
 from mirror.lag.flow_summary import summaries
 from mirror.lag.snapshot import Snapshot
@@ -28,7 +28,7 @@ def summary(*rows):
 
 
 def bar(*rows, points=()) -> FlowBar:
-    return FlowBar(flow=summary(*rows), points=points, ill_since=ill_since(points), failover=GO)
+    return FlowBar(flow=summary(*rows), points=points, unhealthy_since=unhealthy_since(points), failover=GO)
 
 
 def text_of(html: str) -> str:
@@ -41,8 +41,8 @@ def test_an_ill_flow_says_what_since_when_and_where():
     html = bars_html([bar(flow(), STALLED, points=points)], NOW_S)
     said = text_of(html)
     assert "■ STALL not OK for 11.0 min" in said
-    assert "Would be lost now 45 records, 15.0 min" in said
-    assert "payments-3 stands at offset 5 for 45 s." in said
+    assert "At risk if the source fails now 45 records, 15.0 min" in said
+    assert "payments-3 stalled at offset 5 for 45 s." in said
     assert 'href="/partition?group=a-%3Eb&amp;cluster=a&amp;topic=payments&amp;partition=3"' in html
     assert 'href="/lag?source=a&amp;target=b&amp;group=a-%3Eb"' in html
     assert html.count("<rect") == 13
@@ -50,16 +50,16 @@ def test_an_ill_flow_says_what_since_when_and_where():
 
 def test_a_flow_that_is_well_needs_no_reason():
     said = text_of(bars_html([bar(flow())], NOW_S))
-    assert "Would be lost now nothing" in said
+    assert "At risk if the source fails now nothing" in said
     assert "Why?" not in said
     assert "all fresh" in said
 
 
 def test_what_is_not_known_is_never_nothing():
     said = text_of(bars_html([bar(UNKNOWN)], NOW_S))
-    assert "Would be lost now unknown" in said
+    assert "At risk if the source fails now unknown" in said
     assert "Written unknown" in said
-    assert "the last hour is not known" in said
+    assert "the last hour is unknown" in said
     assert "0.0% known to be fresh" in said
 
 
@@ -70,28 +70,36 @@ def test_what_is_not_known_is_never_nothing():
         ((STALLED,), "45 records, 15.0 min"),
         ((STALLED, UNKNOWN), "at least 45 records, at least 15.0 min"),
         ((UNKNOWN,), "unknown"),
-        ((flow(), UNKNOWN), "unknown records"),
+        ((flow(), UNKNOWN), "unknown"),
     ],
 )
 def test_what_would_be_lost(rows, said):
-    assert would_be_lost(summary(*rows)) == said
+    assert at_risk(summary(*rows)) == said
 
 
 def test_since_when_says_what_nobody_saw():
     own = bar(STALLED)
     assert since(own, NOW_S) == ""
-    assert since(replace(own, ill_since=IllSince(NOW_S - 30, False)), NOW_S) == "not OK for at least 30.0 s"
+    assert since(replace(own, unhealthy_since=UnhealthySince(NOW_S - 30, False)), NOW_S) == "not OK for at least 30.0 s"
 
 
 @pytest.mark.parametrize(
     ("snapshot", "said"),
     [
-        ((), "No flow has topic-partitions yet"),
-        ((flow(),), "a->b is well"),
-        ((flow(), replace(flow(), group="a->c")), "All 2 flows are well"),
-        ((STALLED, replace(flow(), group="a->c")), "a->b is ill: stands still while records wait"),
-        ((STALLED, replace(STALLED, group="a->c")), "a->b is ill: stands still while records wait; 1 more is not well"),
-        ((UNKNOWN,), "a->b is not known"),
+        ((), "No flow has partitions yet"),
+        ((flow(),), "a->b is healthy"),
+        ((flow(), replace(flow(), group="a->c")), "Both flows are healthy"),
+        ((flow(), *(replace(flow(), group=name) for name in ("a->c", "a->d"))), "All 3 flows are healthy"),
+        ((STALLED, replace(flow(), group="a->c")), "a->b is stalled: records are waiting and none is copied"),
+        (
+            (STALLED, replace(STALLED, group="a->c")),
+            "a->b is stalled: records are waiting and none is copied; 1 other flow has a problem",
+        ),
+        ((UNKNOWN,), "Status of a->b is unknown"),
+        (
+            (UNKNOWN, *(replace(UNKNOWN, group=name) for name in ("a->c", "a->d"))),
+            "Status of a->b is unknown; 2 other flows have a problem",
+        ),
     ],
 )
 def test_the_headline_answers(snapshot, said):
@@ -101,7 +109,8 @@ def test_the_headline_answers(snapshot, said):
 def test_strangers_names_are_text():
     ill = replace(STALLED, topic=HOSTILE, reason=HOSTILE)
     html = bars_html(
-        [FlowBar(flow=summary(ill), points=(), ill_since=None, failover=replace(GO, vetoes=(HOSTILE + '"',)))], NOW_S
+        [FlowBar(flow=summary(ill), points=(), unhealthy_since=None, failover=replace(GO, vetoes=(HOSTILE + '"',)))],
+        NOW_S,
     )
     assert "<img" not in html
     assert "onerror=alert(1)>[" not in html

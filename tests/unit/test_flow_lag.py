@@ -10,8 +10,8 @@ import pytest
 
 from metrics.as_of import MaxAge
 from metrics.history import History
+from metrics.partition_status import LONG_AGO_S, Sample, Status
 from metrics.recorder import Recorder
-from metrics.verdict import LONG_AGO_S, Sample, Status
 from mirror.config.load import load
 from mirror.errors import ClusterRefuses
 from mirror.kafka.cluster import Topic

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metrics.headroom import Retention, headroom
-from metrics.verdict import Sample
+from metrics.partition_status import Sample
 
 HOUR = Retention(ms=3_600_000)
 

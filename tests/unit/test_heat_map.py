@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.heat_map import cells, legend_html, summary
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from tests.unit.test_app import HOSTILE, STALLED, consumer, flow
 
 ROWS = [flow("orders", 1), flow("orders", 0), STALLED, flow("payments", 0), consumer()]
@@ -21,7 +21,7 @@ def test_topics_are_worst_first_and_partitions_in_order():
 def test_a_cell_that_is_not_level_tells_why():
     (level, stalled), _ = (block["cells"] for block in cells(ROWS))
     assert level == [0, "●", "ok", ""]
-    assert stalled == [3, "■", "ill", "■ STALL, lag 45, first waits 15.0 min: stands at offset 5 for 45 s"]
+    assert stalled == [3, "■", "ill", "■ STALL, lag 45, time lag 15.0 min: stalled at offset 5 for 45 s"]
 
 
 def test_groups_have_no_cells():
@@ -41,8 +41,8 @@ def test_the_legend_counts_verdicts_the_worst_first():
     html = legend_html(ROWS)
     assert html.index("1 STALL") < html.index("3 OK")
     assert 'href="/lag?status=STALL"' in html
-    assert summary(ROWS).startswith("Map of topic-partitions by verdict: 1 STALL, 3 OK.")
-    assert summary([]).startswith("Map of topic-partitions by verdict: none.")
+    assert summary(ROWS).startswith("Map of partitions by status: 1 STALL, 3 OK.")
+    assert summary([]).startswith("Map of partitions by status: none.")
 
 
 def test_a_map_of_ten_thousand_says_little_about_what_is_level():

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from metrics.lag_row import LagRow
-from metrics.verdict import Status
+from metrics.partition_status import Status
 from mirror.commands import failover_check, import_, lag, plan, positions, translate
 from mirror.config.imports.connectors import Item
 from mirror.flows.stored_positions import Position
@@ -49,7 +49,7 @@ def test_lag():
 
 
 def test_failover_check():
-    costs = ["1,234 records wait, the first of them for 5 s", "1 groups would read 7 records again"]
+    costs = ["1,234 records not on the target yet; the oldest has waited for 5 s", "1 group would re-read 7 records"]
     answer = FailoverReadiness(
         flow="a->b", answer=Answer.GO_WITH_LOSS, vetoes=[], costs=costs, unknowns=[], level_in_s=90.0
     )

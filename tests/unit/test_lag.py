@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from metrics.lag_row import LagRow
-from metrics.verdict import Sample, Status
+from metrics.partition_status import Sample, Status
 from mirror.lag.judgement import pace
 from mirror.lag.snapshot import Snapshot, selected
 from mirror.lag.text import checker_text, csv_text, duration, json_text, wide_text
@@ -44,8 +44,8 @@ def test_the_checkers_table_is_as_kafka_printed_it():
 
 def test_the_wide_table_says_how_long_why_and_since_where():
     head, flow, new = (" ".join(line.split()) for line in wide_text([FLOW, NEW]).splitlines())
-    assert head == "Group Topic Pid Offset logSize Lag Owner Cluster Time lag Status Records/s Level in Why"
-    assert flow == "a->b orders 0 7 10 3 127.0.0.1:9404 a 90.0 s STALL 0.0 not at this pace stands still"
+    assert head == "Group Topic Pid Offset logSize Lag Owner Cluster Time lag Status Records/s Caught up in Why"
+    assert flow == "a->b orders 0 7 10 3 127.0.0.1:9404 a 90.0 s STALL 0.0 not at this rate stands still"
     assert new == "shop orders 1 unknown 10 unknown none a UNKNOWN unknown"
 
 
@@ -62,9 +62,9 @@ def test_in_a_terminal_the_wide_table_is_folded_to_its_width_and_nothing_of_it_i
         wide_text(rows, 80)
         == """\
 Group  Topic   Pid   Offset  logSize      Lag  Owner           Cluster  Time lag
-    Status   Records/s  Level in          Why
+    Status   Records/s  Caught up in      Why
 a->b   orders    0        7       10        3  127.0.0.1:9404  a        90.0 s
-    STALL    0.0        not at this pace  stands still for 12 polls while 3
+    STALL    0.0        not at this rate  stands still for 12 polls while 3
                                           records wait: the target refuses them
                                           as too large
 shop   orders    1  unknown       10  unknown  none            a

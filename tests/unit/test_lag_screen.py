@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from textual.widgets import DataTable, Static
 
-from metrics.verdict import Sample, Status
+from metrics.partition_status import Sample, Status
 from mirror.commands.lag_screen import LagScreen
 from mirror.lag.flow_summary import summaries
 from mirror.lag.snapshot import Snapshot

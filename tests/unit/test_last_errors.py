@@ -11,24 +11,24 @@ PLACE = ("a", "b", "a.t", "3")
 
 def test_an_error_lasts_from_the_window_that_told_of_it_to_the_one_that_does_not():
     errors = LastErrors()
-    errors.take_in(PLACE, "", 1.0)
+    errors.record(PLACE, "", 1.0)
     assert parsed(errors.text()) == []
-    errors.take_in(PLACE, "MESSAGE_TOO_LARGE", 2.0)
-    errors.take_in(PLACE, "NOT_LEADER", 3.0)
+    errors.record(PLACE, "MESSAGE_TOO_LARGE", 2.0)
+    errors.record(PLACE, "NOT_LEADER", 3.0)
     assert parsed(errors.text()) == [LastError("a", "b", "a.t", 3, "NOT_LEADER", 2.0)]
-    errors.take_in(PLACE, "", 4.0)
-    errors.take_in(PLACE, "", 5.0)
+    errors.record(PLACE, "", 4.0)
+    errors.record(PLACE, "", 5.0)
     assert parsed(errors.text()) == [LastError("a", "b", "a.t", 3, "NOT_LEADER", 2.0, 4.0)]
-    errors.take_in(PLACE, "MESSAGE_TOO_LARGE", 6.0)
+    errors.record(PLACE, "MESSAGE_TOO_LARGE", 6.0)
     assert parsed(errors.text()) == [LastError("a", "b", "a.t", 3, "MESSAGE_TOO_LARGE", 6.0)]
 
 
 def test_the_newest_are_first_and_the_oldest_are_forgotten():
     errors = LastErrors()
     for number in range(MOST + 5):
-        errors.take_in((*PLACE[:3], str(number)), "refused", float(number))
-    errors.take_in((*PLACE[:3], "7"), "", 9_999.0)
-    errors.take_in((*PLACE[:3], "7"), "refused again", 10_000.0)
+        errors.record((*PLACE[:3], str(number)), "refused", float(number))
+    errors.record((*PLACE[:3], "7"), "", 9_999.0)
+    errors.record((*PLACE[:3], "7"), "refused again", 10_000.0)
     found = parsed(errors.text())
     assert len(found) == MOST
     assert (found[0].partition, found[1].partition, found[-1].partition) == (7, MOST + 4, 5)

@@ -13,10 +13,10 @@ from metrics.catalogue import CATALOGUE, RECORD_SECONDS
 from metrics.exporter import PortTakenError, serve
 from metrics.exposition import exposition
 from metrics.listener import MirrorQueryListener, Stream, reports
+from metrics.partition_status import Status
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, Measured, SlotReport, WindowReport, schema_of
 from metrics.series import Histogram
-from metrics.verdict import Status
 from mirror.commands.live_demo import lag_table
 from mirror.model.reports import Spread
 from tests.lag_rows import record, row_of

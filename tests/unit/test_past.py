@@ -6,11 +6,11 @@ import pytest
 
 from app.past import HAPPENED, Event, Span, flow_points, runs, spans
 from dashboards.recording import FLOW_LAG, FLOW_LAG_SECONDS, WORST
+from metrics.partition_status import Status
 from metrics.trend import Point
-from metrics.verdict import Status
 
 ABOUT = {"source": "a", "target": "b"}
-STALL = Event("verdict a->b", "STALL", "ill")
+STALL = Event("status a->b", "STALL", "ill")
 
 
 class Server:
@@ -69,7 +69,7 @@ def test_everything_that_happened_has_its_lane():
         Event("alert", "KafkaMirrorStalled a->b a.t", "ill"),
         STALL,
         Event("restart", "x:1", "warn"),
-        Event("take-over", "a->b", "warn"),
+        Event("takeover", "a->b", "warn"),
         Event("version", "1.2", "idle"),
     ]
     assert all("[step]" not in expr and "[window]" not in expr for expr in server.asked)

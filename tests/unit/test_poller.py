@@ -8,9 +8,9 @@ import time
 import pytest
 
 from metrics.headroom import Retention
+from metrics.partition_status import Status
 from metrics.recorder import Recorder
 from metrics.trend import TREND_FILE, Trend
-from metrics.verdict import Status
 from mirror.errors import ClusterRefuses, ClusterUnavailable
 from mirror.lag.flow_progress import FlowProgress
 from mirror.lag.judgement import horizon_of
@@ -140,7 +140,7 @@ def test_a_partition_that_stands_still_is_told_once_and_its_recovery_too(recorde
     poll(poller, source, target, times=12)
     assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.STALL
     assert [r.message for r in caplog.records] == [
-        "a->b: a.t-0 is STALL: stands at offset 7 for at least 0 s, 3 records behind"
+        "a->b: a.t-0 is STALL: stalled at offset 7 for at least 0 s; 3 records behind"
     ]
     target.position = 10
     poll(poller, source, target)
@@ -326,7 +326,7 @@ def test_a_source_that_refuses_the_group_costs_one_warning(recorder, tmp_path, c
         target.position = position
         poll(poller, source, target)
     assert [r.message for r in caplog.records if "lag tools" in r.message] == [
-        "a->b: positions are not shown to lag tools on a: Group authorization failed"
+        "a->b: positions for lag tools cannot be committed on a: Group authorization failed"
     ]
     assert recorder.value("kafka_mirror_lag_records", SERIES) == 6
 
@@ -335,7 +335,7 @@ def test_a_full_or_missing_disk_costs_the_history_only(recorder, tmp_path, caplo
     poller = Poller(recorder, tmp_path / "absent" / "h")
     poll(poller, Cluster("a", end=10), Cluster("b", position=7))
     poller.save()
-    assert "cannot be kept" in caplog.text
+    assert "cannot be saved" in caplog.text
 
 
 def test_time_lag_and_headroom_come_from_the_first_unreplicated_record(recorder, tmp_path):
@@ -408,8 +408,9 @@ def test_a_cluster_that_refuses_is_up_and_its_reason_is_logged(recorder, tmp_pat
     monkeypatch.setattr(target, "committed", refuses)
     poll(poller, source, target)
     assert recorder.value("kafka_mirror_cluster_up", ("a", "b", "b")) == 1
-    assert "a->b: lag not polled: cluster b: not authorized. Grant this client DESCRIBE on the group mirror.a->b." in (
-        record.getMessage() for record in caplog.records
+    assert (
+        "a->b: the lag cannot be polled: cluster b: not authorized. Grant this client DESCRIBE on the group mirror.a->b."
+        in (record.getMessage() for record in caplog.records)
     )
     target.is_up = False
     monkeypatch.undo()

@@ -16,7 +16,7 @@ import yaml
 from dashboards.alerts import NO_WAY, alerts
 from dashboards.build import FOLDER, build, files, rules, stale
 from dashboards.monitoring import Monitoring
-from dashboards.queries import WELL
+from dashboards.queries import HEALTHY
 from dashboards.recording import recording
 from metrics.catalogue import BY_NAME, CATALOGUE
 from mirror.checkpoints.rules import State
@@ -551,7 +551,7 @@ def test_every_alert_has_scenes_of_both_kinds():
 
 
 def test_what_becomes_of_a_groups_offset_is_called_as_checkpoints_call_it():
-    assert {*NO_WAY.split("|"), *WELL.split("|")} <= {state.value for state in State}
+    assert {*NO_WAY.split("|"), *HEALTHY.split("|")} <= {state.value for state in State}
 
 
 def test_rules_read_families_of_the_catalogue_and_recorded_ones_only():

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.lag_row import LagRow
-from metrics.verdict import Sample
+from metrics.partition_status import Sample
 from mirror.errors import ClusterUnavailable, MirrorError, SettingsError
 from mirror.flows.set_offsets import GroupPlace, SetOffsets
 from mirror.kafka.groups import Group

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.history import History
-from metrics.verdict import WINDOW, Sample, Status, judge, written_by_s
+from metrics.partition_status import WINDOW, Sample, Status, judge, written_by_s
 
 NOW = 1000.0
 EVERY_S = 5.0
@@ -99,7 +99,7 @@ def test_what_nobody_has_read_for_three_polls_is_unknown_and_what_it_was_is_told
     assert found.status == (Status.LOST if what == "lost" else Status.UNKNOWN)
     if what != "lost":
         assert "log end has not been read for 120 s" in found.reason
-        assert ("level" if what == "level" else "records behind") in found.reason
+        assert ("last known: lag 0" if what == "level" else "records behind") in found.reason
     # Only the target is silent: log ends are read, positions are of long ago. What stands may be said to stand.
     silent = [sample._replace(position_s=NOW - 100) for sample in samples]
     found = judged(silent, 0)
@@ -113,7 +113,7 @@ def test_who_catches_up_and_who_keeps_pace_are_told_apart():
         return judge(history(positions, ends), last_report_s=NOW, now_s=NOW, silence_s=40).reason
 
     assert reason([100 * n for n in TEN], [5000 + 10 * n for n in TEN]).endswith("catching up")
-    assert reason([100 * n for n in TEN], [100 * n + 3 for n in TEN]).endswith("and keeps pace")
+    assert reason([100 * n for n in TEN], [100 * n + 3 for n in TEN]).endswith(", keeping pace")
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 200)), min_size=1, max_size=15))

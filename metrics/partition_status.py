@@ -1,10 +1,14 @@
-"""Judge whether a topic-partition is broken or just busy, from a window of polls, with the reason in words.
+"""Determine from a window of polls, with a reason, whether a partition is broken or busy.
 
-The rules are Burrow's (core/internal/evaluator/caching.go), which need no lag threshold, with four changes: samples
-are polls at a steady interval instead of commits, so a flow is stopped when its reports end, not when its commits do; a
-lag that stays the same, or is what a few polls copy, is no warning, for positions of a busy partition always trail by a
-second or two; lost records are a verdict of their own; and so is it that nobody knows. ABSENT does not come from
-polls: the plan reports the partitions that the target lacks.
+The rules are Burrow's (core/internal/evaluator/caching.go), which need no lag threshold, with four changes:
+
+A. Samples are polls at a steady interval, not commits: a flow is stopped when its reports end, not when its commits do.
+B. A lag that stays the same, or is what a few polls copy, is no warning: positions of a busy partition always trail by a
+   second or two.
+C. Lost records have their own status.
+D. Unknown has its own status.
+
+ABSENT does not come from polls: the plan reports the partitions that the target lacks.
 """
 
 from __future__ import annotations
@@ -15,16 +19,16 @@ from enum import IntEnum
 from itertools import pairwise
 from typing import NamedTuple
 
-WINDOW = 10  # polls that a verdict looks at, as Burrow keeps
-USUAL_POLLS = 3  # what so many polls copy is how far a busy partition's committed position trails; more is behind
-KNOWN_POLLS = 3  # an answer that is older than so many polls says nothing of now
-LONG_AGO_S = 1.0  # epoch seconds: of a position of which nobody knows how old it is
+WINDOW = 10  # polls that a status is made from, as in Burrow
+USUAL_POLLS = 3  # a busy partition's committed position trails by what this many polls copy; a larger lag falls behind
+KNOWN_POLLS = 3  # a response older than this many polls is outdated
+LONG_AGO_S = 1.0  # epoch seconds: for a position of unknown age
 
 
 class Status(IntEnum):
     """Burrow's codes; IDLE, UNKNOWN (its group-level ERR), LOST and ABSENT are ours. Larger is worse."""
 
-    IDLE = 0  # a consumer group without a member that reads: nobody's fault; never of a flow
+    IDLE = 0  # a consumer group without a member that reads, which is no fault; never of a flow
     OK = 1
     WARN = 2
     UNKNOWN = 3
@@ -39,9 +43,15 @@ FLOW_STATUSES = tuple(status for status in Status if status is not Status.IDLE)
 
 
 class Sample(NamedTuple):
-    """One poll: epoch seconds, next source offset to replicate, log-end offset, source offsets lost so far, log start.
+    """One poll of a partition.
 
-    `position_s` is when the position was read, where that was before the poll: its cluster did not answer; 0 otherwise.
+    Attributes:
+        time_s: When, epoch seconds.
+        position: Next source offset to replicate.
+        end: Log-end offset.
+        lost: Source offsets lost so far.
+        start: Log-start offset.
+        position_s: When the position was read, if that was before the poll because its cluster did not respond; else 0.
     """
 
     time_s: float
@@ -53,40 +63,48 @@ class Sample(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """Records not yet replicated; a position read before its end is never beyond it but for a truncated log."""
+        """Records not yet replicated.
+
+        A position read before its end is beyond it only if the log was truncated.
+        """
         return max(0, self.end - self.position)
 
     @property
     def first(self) -> int:
-        """Offset of the first record that waits: at the position, or where the log begins now."""
+        """Offset of the first waiting record: the larger of position and log start."""
         return max(self.position, self.start)
 
 
-class Verdict(NamedTuple):
-    """What a window shows; not complete while the window has fewer than its polls."""
+class PartitionStatus(NamedTuple):
+    """The status of a partition with its reason.
+
+    It is not complete if the window has fewer polls than it should.
+    """
 
     status: Status
     reason: str
     is_complete: bool
 
-    def of_hidden(self) -> Verdict:
-        """Return what this verdict is worth where the source does not show the topic to this client any more."""
-        return Verdict(Status.UNKNOWN, f"this client may not DESCRIBE the topic; {self.reason}", is_complete=True)
+    def of_hidden(self) -> PartitionStatus:
+        """Return the status while the source does not show the topic to this client."""
+        return PartitionStatus(
+            Status.UNKNOWN, f"this client is not authorized to DESCRIBE the topic; {self.reason}", is_complete=True
+        )
 
-    def of_held(self, by: str) -> Verdict:
-        """Return this verdict with who holds up the topic-partition: an open transaction; `by` tells whose."""
+    def of_held(self, by: str) -> PartitionStatus:
+        """Return this status with the cause `by` of the wait: an open transaction."""
         return self._replace(reason=f"{self.reason}; it waits for {by}")
 
 
 def written_by_s(timestamp_s: float, samples: Sequence[Sample], *, before_s: float | None = None) -> float:
-    """Return when the first record that waits was written at the latest, epoch seconds.
+    """Return the time (epoch seconds) by which the first waiting record was written.
 
-    That is its timestamp, unless it was seen to wait before that: then the clock that made the timestamp is ahead.
+    That is its timestamp, unless a poll before that saw it wait: then the clock that made the timestamp is ahead.
 
     Args:
         timestamp_s: The record's own.
-        samples: The topic-partition's polls, the newest last.
-        before_s: The lag in seconds of the poll before.
+        samples: The partition's polls, the newest last.
+        before_s: The time that the poll before returned.
     """
     if not samples:
         return timestamp_s
@@ -109,35 +127,42 @@ def judge(
     silence_s: float,
     known_s: float = math.inf,
     window: int = WINDOW,
-) -> Verdict:
-    """Return the verdict of one topic-partition.
+) -> PartitionStatus:
+    """Return the status of one partition.
 
     Args:
-        samples: Its polls in the order of time, the newest last; only the last `window` count.
-        last_report_s: When the flow last reported a finished window, or began, epoch seconds.
+        samples: Its polls in order of time, the newest last; only the last `window` count.
+        last_report_s: When the flow last reported a finished window, or started, epoch seconds.
         now_s: The present, epoch seconds.
-        silence_s: Without a report for longer than this, and than the polls span, the flow has stopped.
-        known_s: How old an answer of a cluster may be to say something of now.
+        silence_s: If a flow reports nothing for longer than this, and than the polls span, it has stopped.
+        known_s: The age (seconds) up to which a response of a cluster is current.
         window: Polls that make a complete window.
     """
     if not samples:
-        return Verdict(Status.UNKNOWN, "no position or no log end is known", is_complete=False)
+        return PartitionStatus(Status.UNKNOWN, "no position or no log end is known", is_complete=False)
     samples = samples[-window:]
     found = _of_known(Seen(samples, last_report_s, now_s, silence_s, window))
     last = samples[-1]
     what, at_s = ("log end", last.time_s) if now_s - last.time_s > known_s else ("position", last.position_s)
     is_old = at_s > 0 and now_s - at_s > known_s
-    # What was lost, went back or stands is so all the same; a value that is not read any more may be anything now.
+    # Losses, rewinds and stalls remain true; values that are no longer read may have changed.
     if is_old and (found.status <= Status.UNKNOWN or what == "log end") and found.status < Status.REWIND:
-        seen = "level" if last.lag == 0 else f"{last.lag} records behind"
-        since = "since nobody knows when" if at_s == LONG_AGO_S else f"for {now_s - at_s:.0f} s"
-        reason = f"its {what} has not been read {since}; it was {seen} by what was known"
-        return Verdict(Status.UNKNOWN, reason, found.is_complete)
+        seen = "lag 0" if last.lag == 0 else _behind(last.lag)
+        since = "for an unknown time" if at_s == LONG_AGO_S else f"for {now_s - at_s:.0f} s"
+        reason = f"the {what} has not been read {since}; last known: {seen}"
+        return PartitionStatus(Status.UNKNOWN, reason, found.is_complete)
     return found
 
 
+def _behind(records: int) -> str:
+    return f"{records} record{'' if records == 1 else 's'} behind"
+
+
 class Seen(NamedTuple):
-    """What a verdict is made of. Each rule returns its reason in words, None where it does not hold."""
+    """The polls and times that a status is made from.
+
+    Each rule returns its reason, None if it does not apply.
+    """
 
     samples: Sequence[Sample]
     last_report_s: float
@@ -157,7 +182,7 @@ class Seen(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """True when there are as many polls as a verdict looks at."""
+        """Whether there are enough polls for a status."""
         return len(self.samples) == self.window
 
     @property
@@ -168,7 +193,8 @@ class Seen(NamedTuple):
     def lost_records(self) -> str | None:
         """Offsets were deleted at the source before they were replicated."""
         lost = self.last.lost - self.first.lost
-        return f"{lost} records were deleted at the source before they were copied" if lost > 0 else None
+        were = "record was" if lost == 1 else "records were"
+        return f"{lost} {were} deleted at the source before being copied" if lost > 0 else None
 
     def rewound(self) -> str | None:
         """The position is lower than it was."""
@@ -177,65 +203,63 @@ class Seen(NamedTuple):
             return None
         return f"the position went back from {highest} to {self.last.position}"
 
-    def is_level(self) -> str | None:
-        """Nothing waits."""
+    def is_caught_up(self) -> str | None:
+        """No record waits."""
         return "everything is replicated" if self.last.lag == 0 else None
 
     def copies_already(self) -> str | None:
         """There are few polls, and the position has moved."""
         if self.is_complete or self.last.position <= self.first.position:
             return None
-        return f"{self.last.lag} records behind, and copies"
+        return f"{_behind(self.last.lag)}; copying"
 
     def was_polled_too_little(self) -> str | None:
         """There are few polls, and the position has not moved."""
         if self.is_complete:
             return None
-        return f"{self.last.lag} records behind; {len(self.samples)} of {self.window} polls seen, too few to judge"
+        return f"{_behind(self.last.lag)}; only {len(self.samples)} of {self.window} polls so far"
 
-    def was_level(self) -> str | None:
-        """Some poll found nothing that waited."""
+    def was_caught_up(self) -> str | None:
+        """Some poll found lag 0."""
         if not any(sample.lag == 0 for sample in self.samples):
             return None
-        return f"{self.last.lag} records behind, and caught up within the last {self.span_s:.0f} s"
+        return f"{_behind(self.last.lag)}; was caught up within the last {self.span_s:.0f} s"
 
     def stopped(self) -> str | None:
         """The flow has sent no report for longer than the polls span."""
         silent_s = self.now_s - self.last_report_s
         if silent_s <= max(self.span_s, self.silence_s):
             return None
-        return f"{self.last.lag} records behind, and the flow has reported nothing for {silent_s:.0f} s"
+        return f"{_behind(self.last.lag)}; the flow has reported nothing for {silent_s:.0f} s"
 
     def stalled(self) -> str | None:
-        """The position stands while records wait."""
+        """The position does not move while records wait."""
         if self.last.position != self.first.position:
             return None
-        return f"stands at offset {self.last.position} for at least {self.span_s:.0f} s, {self.last.lag} records behind"
+        return f"stalled at offset {self.last.position} for at least {self.span_s:.0f} s; {_behind(self.last.lag)}"
 
     def falls_behind(self) -> str | None:
-        """The lag was never smaller than at the poll before, and is more than a few polls copy."""
+        """The lag never shrank between polls, and is more than a few polls copy."""
         is_never_smaller = all(after.lag >= before.lag for before, after in pairwise(self.samples))
         copied_per_poll = (self.last.position - self.first.position) / (len(self.samples) - 1)
         if not (is_never_smaller and self.last.lag > self.first.lag and self.last.lag > USUAL_POLLS * copied_per_poll):
             return None
         lags = f"lag {self.first.lag} to {self.last.lag} in {self.span_s:.0f} s"
-        return f"copies, but falls behind: {lags}, never once smaller"
+        return f"copying, but falling behind: {lags}, never smaller"
 
     def keeps_up(self) -> str | None:
-        """None of the other rules holds."""
-        return (
-            f"{self.last.lag} records behind, {'catching up' if self.last.lag < self.first.lag else 'and keeps pace'}"
-        )
+        """No other rule applies."""
+        return f"{_behind(self.last.lag)}, {'catching up' if self.last.lag < self.first.lag else 'keeping pace'}"
 
 
-# The first that holds makes the verdict.
+# The first rule that applies sets the status.
 RULES: tuple[tuple[Callable[[Seen], str | None], Status], ...] = (
     (Seen.lost_records, Status.LOST),
     (Seen.rewound, Status.REWIND),
-    (Seen.is_level, Status.OK),
+    (Seen.is_caught_up, Status.OK),
     (Seen.copies_already, Status.OK),
     (Seen.was_polled_too_little, Status.UNKNOWN),
-    (Seen.was_level, Status.OK),
+    (Seen.was_caught_up, Status.OK),
     (Seen.stopped, Status.STOP),
     (Seen.stalled, Status.STALL),
     (Seen.falls_behind, Status.WARN),
@@ -243,8 +267,8 @@ RULES: tuple[tuple[Callable[[Seen], str | None], Status], ...] = (
 )
 
 
-def _of_known(seen: Seen) -> Verdict:
-    """Return the verdict of what is known, however old that is."""
+def _of_known(seen: Seen) -> PartitionStatus:
+    """Return the status from what is known, whatever its age."""
     reasons = ((status, rule(seen)) for rule, status in RULES)
     status, reason = next((status, reason) for status, reason in reasons if reason is not None)
-    return Verdict(status, reason, seen.is_complete)
+    return PartitionStatus(status, reason, seen.is_complete)
