@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -58,7 +57,7 @@ def flow_content(flow: FlowSummary, points: Sequence[Point], found: FailoverRead
         "written_per_second": flow.in_per_s,
         "replicated_per_second": flow.out_per_s,
         "look_first_at": {"topic": flow.first.topic, "partition": flow.first.partition, "reason": flow.first.reason},
-        "fail_over": {**asdict(found), "answer": found.answer.words},
+        "fail_over": found.plain(),
         "last_hour": [{**point._asdict(), "status": point.status.name} for point in points],
     }
 

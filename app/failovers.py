@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.inspection import process_status
-from mirror.lag.failover import FailoverReadiness, readiness
+from app.inspection import process_status, settings
+from mirror.lag.failover import RPO_S, FailoverReadiness, readiness
 from mirror.lag.flow_summary import FlowSummary
 from mirror.lag.snapshot import Snapshot
 
@@ -14,4 +14,15 @@ def answers(snapshot: Snapshot, flows: list[FlowSummary]) -> list[FailoverReadin
         status = process_status()
     except OSError:
         status = None
-    return [readiness(flow.name, snapshot, source=flow.source, target=flow.target, status=status) for flow in flows]
+    objectives = {flow.name: float(flow.rpo_objective_s) for flow in settings().flows}
+    return [
+        readiness(
+            flow.name,
+            snapshot,
+            source=flow.source,
+            target=flow.target,
+            status=status,
+            objective_s=objectives.get(flow.name, RPO_S),
+        )
+        for flow in flows
+    ]

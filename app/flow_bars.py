@@ -11,7 +11,7 @@ from app.statuses import HEADLINES, SHAPES, tone
 from app.tables import link
 from metrics.partition_status import Status
 from metrics.trend import MINUTE_S, MINUTES, Point, UnhealthySince
-from mirror.lag.failover import Answer, FailoverReadiness
+from mirror.lag.failover import FailoverReadiness, Objective, Planned
 from mirror.lag.flow_summary import FlowSummary, at_least
 from mirror.lag.text import duration, pluralized
 
@@ -87,10 +87,16 @@ def _fact(name: str, value: str) -> str:
 
 
 def _fail_over(found: FailoverReadiness) -> str:
-    kind = {Answer.GO: "ok", Answer.GO_WITH_LOSS: "warn", Answer.NO: "ill"}[found.answer]
-    reasons = "; ".join((*found.vetoes, *found.costs, *found.unknowns))
-    link = f'<a href="/groups" class="answer {kind}" title="{escape(reasons)}">{found.answer.words}</a>'
-    return f"<div><dt>Failover check</dt><dd>{link}</dd></div>"
+    planned = "ok" if found.planned is Planned.READY else "ill"
+    lost = {Objective.WITHIN: "ok", Objective.BEYOND: "ill", Objective.UNKNOWN: "warn"}[found.objective]
+    return _answer("Planned switch", planned, found.planned.value, found.blockers or (found.planned_text,)) + _answer(
+        "Loss now", lost, found.objective.value, (found.loss_text, *found.unknowns)
+    )
+
+
+def _answer(name: str, kind: str, value: str, reasons: Sequence[str]) -> str:
+    link = f'<a href="/groups" class="answer {kind}" title="{escape("; ".join(reasons))}">{value}</a>'
+    return f"<div><dt>{name}</dt><dd>{link}</dd></div>"
 
 
 def _rate(per_s: float | None) -> str:

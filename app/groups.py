@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 import pandas as pd
 import streamlit as st
@@ -13,7 +14,7 @@ from app.ledger import draw_ledgers
 from app.session import live, plain
 from app.switches import draw_switches
 from app.tables import failovers, readiness_table
-from mirror.lag.failover import Answer
+from mirror.lag.failover import FailoverReadiness, Objective, Planned
 from mirror.lag.flow_summary import at_least, summaries
 from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import duration
@@ -29,13 +30,31 @@ def _draw(snapshot: Snapshot) -> None:
     for answer in sorted(
         answers(snapshot, summaries(snapshot)), key=lambda each: (each.answer, -(each.records or 0), each.flow)
     ):
-        draw = {Answer.GO: st.success, Answer.GO_WITH_LOSS: st.warning, Answer.NO: st.error}[answer.answer]
-        reasons = [*answer.vetoes, *answer.costs, *answer.unknowns]
-        draw(f"**{plain(answer.flow)}: {answer.answer.words}**" + "".join(f"\n- {plain(reason)}" for reason in reasons))
+        _answers(answer)
     _groups(snapshot)
     up = {alias for alias, is_up in snapshot.clusters if is_up}
     draw_switches(up=up)
     draw_ledgers(up=up)
+
+
+def _answers(found: FailoverReadiness) -> None:
+    """Draw both answers of a flow, next to each other."""
+    st.subheader(plain(found.flow), anchor=False)
+    planned, lost = st.columns(2)
+    with planned:
+        draw = st.success if found.planned is Planned.READY else st.error
+        draw(f"Planned switch: **{found.planned_text}**" + _listed(found.blockers))
+    with lost:
+        draw = {Objective.WITHIN: st.success, Objective.BEYOND: st.error, Objective.UNKNOWN: st.warning}[
+            found.objective
+        ]
+        source = plain(found.flow.partition("->")[0])
+        groups = f"Consumer groups: {found.groups_text}"
+        draw(f"If {source} is lost now: **{plain(found.loss_text)}**" + _listed((groups, *found.unknowns)))
+
+
+def _listed(sentences: Iterable[str]) -> str:
+    return "".join(f"\n- {plain(sentence)}" for sentence in sentences)
 
 
 def _groups(snapshot: Snapshot) -> None:

@@ -245,8 +245,18 @@ def checkpoint_age(by: str = "source, target", where: str = FLOW) -> str:
 
 
 def failover_answer() -> str:
-    """Worst failover check of the flows shown: 2 GO, 1 GO WITH LOSS, 0 NO."""
+    """Worst single answer of the flows shown: 2 GO, 1 GO WITH LOSS, 0 NO."""
     return f"min({recorded(FAILOVER)})"
+
+
+def switch_ready() -> str:
+    """1 if a planned switch of every flow shown can start now, else 0."""
+    return f"min({of('switch_ready')})"
+
+
+def within_objective() -> str:
+    """1 if the loss of every flow shown is within its objective, 0 if not, nothing if it is unknown."""
+    return f"min({of('rpo_within_objective')}) unless absent({of('switch_ready')})"
 
 
 def followed() -> str:

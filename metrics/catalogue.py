@@ -137,9 +137,19 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "Partitions without a recent measurement do not count.",
         "sum by (source, target) (kafka_mirror_fresh_partitions) / max by (source, target) (kafka_mirror_expected_partitions)",
     ),
+    _gauge("switch_ready", FLOW, "0 or 1")(
+        "1 if a planned switch to the target can start now (READY), as this process sees it, else 0. The minimum over all "
+        "processes counts. `kafka-mirror failover-check` prints what blocks it.",
+        "min by (source, target) (kafka_mirror_switch_ready)",
+    ),
+    _gauge("rpo_within_objective", FLOW, "0 or 1")(
+        "1 if no record has waited for the target longer than mirror.rpo.objective.seconds, as this process sees it, else 0. "
+        "Absent while it is unknown.",
+        "min by (source, target) (kafka_mirror_rpo_within_objective)",
+    ),
     _gauge("failover_answer", FLOW, "0, 1 or 2")(
-        "Whether the source's consumers may fail over to the target now, as this process sees it: 2 GO, 1 GO WITH LOSS, 0 NO. "
-        "The minimum over all processes counts. `kafka-mirror failover-check` prints the reasons.",
+        "Single answer to both questions, as this process sees it: 2 GO (ready, and within the objective), 1 GO WITH LOSS (the "
+        "loss is beyond the objective or unknown), 0 NO. The minimum over all processes counts.",
         "min by (source, target) (kafka_mirror_failover_answer)",
     ),
     _gauge("cluster_up", (*FLOW, "cluster"), "0 or 1", reported_by="all")(

@@ -19,6 +19,7 @@ from metrics.listener import Stream
 from metrics.process_status import ProcessStatus
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, WindowReport
+from metrics.series import Labels
 from mirror import __version__
 from mirror.config.settings import Mirror, Settings, digest
 from mirror.errors import ClusterRefuses, ClusterUnavailable, SettingsError, StreamTerminated
@@ -57,6 +58,12 @@ def lane_progress(mirror: Mirror) -> LaneProgress:
     """Return the progress of the process' lanes, which shows whether one hangs."""
     names, longest_s = map(lane_name, range(mirror.lanes)), lane_takes_s(mirror.lanes, mirror.window_ms)
     return LaneProgress(names, longest_s=longest_s)
+
+
+def _objectives(flows: Sequence[FlowState]) -> dict[Labels, float]:
+    """Return the RPO objectives, in seconds, of the flows that this process serves a part of."""
+    served = [state for state in flows if state.membership is not None and state.membership.owned]
+    return {state.name: float(state.flow.rpo_objective_s) for state in served}
 
 
 class Appliance:
@@ -272,8 +279,7 @@ class Appliance:
     def _scrape(self, wanted: Format) -> bytes:
         mirror, now_s = self._mirror, time.time()
         families = self.recorder.snapshot(now_s=now_s)
-        served = {state.name for state in self.flows if state.membership is not None and state.membership.owned}
-        answer_failover(families, now_s=now_s, flows=served, reporting_groups=led_flows(self.flows))
+        answer_failover(families, now_s=now_s, flows=_objectives(self.flows), reporting_groups=led_flows(self.flows))
         return exposition(
             families,
             self.recorder.began(),

@@ -39,12 +39,36 @@ def _source_gone() -> Row:
         (
             Panel(
                 kind="stat",
+                title="Planned switch",
+                unit="short",
+                width=8,
+                height=4,
+                description="Whether a planned switch of every flow shown can start now. It loses nothing. kafka-mirror "
+                "failover-check FILE prints what blocks it, and how long it takes.",
+                queries=(Query(q.switch_ready()),),
+                steps=((None, BAD), (1, GOOD)),
+                words=((0, "NOT READY", BAD), (1, "READY", GOOD)),
+            ),
+            Panel(
+                kind="stat",
+                title="Loss if the source is lost now",
+                unit="short",
+                width=8,
+                height=4,
+                description="Whether the records that the target lacks have waited for no longer than "
+                "mirror.rpo.objective.seconds, in every flow shown. No data: the loss is unknown.",
+                queries=(Query(q.within_objective()),),
+                steps=((None, BAD), (1, GOOD)),
+                words=((0, "BEYOND OBJECTIVE", BAD), (1, "WITHIN OBJECTIVE", GOOD)),
+            ),
+            Panel(
+                kind="stat",
                 title="Failover check",
                 unit="short",
-                width=24,
+                width=8,
                 height=4,
-                description="The worst result of the flows shown. kafka-mirror failover-check FILE prints the reasons and "
-                "the cost.",
+                description="Both answers in one: GO (ready, and within the objective), GO WITH LOSS (the loss is beyond the "
+                "objective or unknown), NO (not ready, or a group cannot resume). The worst of the flows shown.",
                 queries=(Query(q.failover_answer()),),
                 steps=((None, BAD), (1, WARN), (2, GOOD)),
                 words=((0, "NO", BAD), (1, "GO WITH LOSS", WARN), (2, "GO", GOOD)),

@@ -6,7 +6,6 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from metrics.exporter import STATUS_PATH
 from metrics.process_status import ProcessStatus
@@ -14,30 +13,29 @@ from mirror.commands.options import add_file, describe
 from mirror.config.given import settings_given
 from mirror.config.settings import Settings
 from mirror.errors import SettingsError
-from mirror.lag.failover import Answer, FailoverReadiness, readiness, worst
+from mirror.lag.failover import Answer, FailoverReadiness, Objective, Planned, readiness, worst
 from mirror.lag.inspector import Inspector
-from mirror.lag.text import duration
 
 EXIT = {Answer.GO: 0, Answer.GO_WITH_LOSS: 1, Answer.NO: 5}
-TOLD_S = 5.0
-COLOURS = {Answer.GO: "\033[32m", Answer.GO_WITH_LOSS: "\033[33m", Answer.NO: "\033[31m"}
-PLAIN = "\033[0m"
+STATUS_WITHIN_S = 5.0
+GREEN, YELLOW, RED, PLAIN = "\033[32m", "\033[33m", "\033[31m", "\033[0m"
 
 
 DESCRIPTION = """\
-Report for each flow A->B whether A's readers can move to B now: GO; GO WITH LOSS, and how much; or NO, and why. Reads from both
-clusters, 3 s each, and from the running kafka-mirror of the file. A lost A is a reason for a failover; a lost B blocks it.
-Changes nothing."""
+Answer two questions for each flow A->B. Can A's readers move to B now by a planned switch, which loses nothing: READY, or
+NOT READY and why. If A is lost now, is the loss WITHIN OBJECTIVE (mirror.rpo.objective.seconds), BEYOND OBJECTIVE, or UNKNOWN.
+Reads from both clusters, 3 s each, and from the running kafka-mirror of the file. Changes nothing."""
 EXAMPLES = """\
 examples:
   kafka-mirror failover-check mirror.properties
   kafka-mirror failover-check mirror.properties 'a->b' --json
 prints, for example:
-  a->b: GO WITH LOSS
-    costs:   1,234 records not on the target yet; the oldest has waited for 5 s
-    costs:   1 group would re-read 7 records
-    level in 90.0 s at the present rates
-exit codes: 0 GO, 1 GO WITH LOSS, 5 NO, 2 settings"""
+  a->b
+    planned switch:         READY, takes about 17 s, loses nothing
+    if a is lost now:       BEYOND OBJECTIVE (60 s), 1,234 records would be lost, waiting for up to 95.0 s
+    consumer groups:        12 exact, 1 would re-read 7 records
+exit codes: 0 ready and within the objective, 1 the loss is beyond the objective or unknown, 2 settings,
+5 not ready or a group cannot resume"""
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -69,12 +67,19 @@ def failover_check(settings: Settings, flow: str, *, as_json: bool) -> int:
         inspector.close()
     status = _process_status(settings)
     answers = [
-        readiness(each.name, snapshot, source=each.source.alias, target=each.target.alias, status=status)
+        readiness(
+            each.name,
+            snapshot,
+            source=each.source.alias,
+            target=each.target.alias,
+            status=status,
+            objective_s=each.rpo_objective_s,
+        )
         for each in settings.flows
         if not flow or each.name == flow
     ]
     if as_json:
-        print(json.dumps({"answer": worst(answers).words, "flows": [_plain(each) for each in answers]}, indent=1))
+        print(json.dumps({"answer": worst(answers).words, "flows": [each.plain() for each in answers]}, indent=1))
     else:
         print(text(answers, coloured=sys.stdout.isatty()), end="")
     for problem in snapshot.problems:
@@ -83,26 +88,30 @@ def failover_check(settings: Settings, flow: str, *, as_json: bool) -> int:
 
 
 def text(answers: Sequence[FailoverReadiness], *, coloured: bool = False) -> str:
-    """Return answers for a person: result, reasons, cost, and the time until it would cost nothing."""
+    """Return both answers of each flow for a person, with what blocks a switch and what is unknown."""
     lines = []
     for each in answers:
-        word = f"{COLOURS[each.answer]}{each.answer.words}{PLAIN}" if coloured else each.answer.words
-        lines.append(f"{each.flow}: {word}")
-        lines += [f"  no:      {sentence}" for sentence in each.vetoes]
-        lines += [f"  costs:   {sentence}" for sentence in each.costs]
-        lines += [f"  unknown: {sentence}" for sentence in each.unknowns]
-        if each.answer is not Answer.GO and each.level_in_s:
-            lines.append(f"  level in {duration(each.level_in_s)} at the present rates")
+        planned = GREEN if each.planned is Planned.READY else RED
+        loss = {Objective.WITHIN: GREEN, Objective.BEYOND: RED, Objective.UNKNOWN: YELLOW}[each.objective]
+        lost = f"if {each.flow.partition('->')[0]} is lost now:"
+        lines += [
+            each.flow,
+            f"  {'planned switch:':23} {_coloured(each.planned_text, planned if coloured else '')}",
+            *(f"  {'':23} - {blocker}" for blocker in each.blockers),
+            f"  {lost:23} {_coloured(each.loss_text, loss if coloured else '')}",
+            f"  {'consumer groups:':23} {each.groups_text}",
+            *(f"  {'unknown:':23} {unknown}" for unknown in each.unknowns),
+        ]
     return "\n".join([*lines, ""])
+
+
+def _coloured(text: str, colour: str) -> str:
+    return f"{colour}{text}{PLAIN}" if colour else text
 
 
 def _process_status(settings: Settings) -> ProcessStatus | None:
     try:
-        status = settings.mirror.http.read(settings.mirror.metrics_address, STATUS_PATH, timeout_s=TOLD_S)
+        status = settings.mirror.http.read(settings.mirror.metrics_address, STATUS_PATH, timeout_s=STATUS_WITHIN_S)
         return ProcessStatus.parse(status)
     except (OSError, ValueError):
         return None
-
-
-def _plain(each: FailoverReadiness) -> dict[str, object]:
-    return {**asdict(each), "answer": each.answer.words}

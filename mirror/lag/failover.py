@@ -1,14 +1,15 @@
-"""Determine whether consumers may fail over to a flow's target now, and at what cost. Pure.
+"""Answer two questions about a flow: is it ready for a planned switch, and what is lost if the source is lost now. Pure.
 
-The page, the terminal and the metric all use it. A source that is down is a reason to fail over; a target that is down
-forbids a failover.
+Pages, terminal and metrics all use these answers. A planned switch stops the producers first, so it loses nothing, but it needs
+both clusters and every partition. If the source is lost, the records that the target lacks are compared with the flow's objective
+(mirror.rpo.objective.seconds). `Answer` is the single answer of earlier versions, which follows from both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
-from enum import IntEnum
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum, IntEnum
 from typing import Any, NamedTuple
 
 from metrics.partition_status import Status
@@ -31,13 +32,30 @@ _SERVED = _STATES, _REREAD, _CHECKPOINTS, _DIFFERENCES, _SLOTS, _OWNED, _PROCESS
         "processes",
     )
 )
+RPO_S = 60.0  # default of mirror.rpo.objective.seconds
+STEPS_S = 15.0  # duration of all steps of a switch but draining: looking for writers, comparing, moving groups
 OLD_S = 60.0  # older numbers do not show what a failover costs now
 # A group in one of these states has no offset to continue from.
 NO_WAY = (State.NO_MAP, State.REFUSED, State.PAST_END, State.SHARED, State.UNSUPPORTED)
 
 
+class Planned(Enum):
+    """Whether a planned switch can start now."""
+
+    READY = "READY"
+    NOT_READY = "NOT READY"
+
+
+class Objective(Enum):
+    """Whether the records that the target lacks have waited for no longer than the flow's objective."""
+
+    WITHIN = "WITHIN OBJECTIVE"
+    BEYOND = "BEYOND OBJECTIVE"
+    UNKNOWN = "UNKNOWN"
+
+
 class Answer(IntEnum):
-    """Result of the failover check. Larger is better; the numbers are those of the metric."""
+    """The single answer of the exit code and of kafka_mirror_failover_answer. Larger is better."""
 
     NO = 0
     GO_WITH_LOSS = 1
@@ -45,8 +63,8 @@ class Answer(IntEnum):
 
     @property
     def words(self) -> str:
-        """The result as shown: GO WITH LOSS."""
-        return self.name.replace("_", " ")
+        """The answer as shown: GO WITH LOSS."""
+        return str(self.name).replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +79,8 @@ class Facts:
     absent: Sequence[str] = ()  # partitions that the target lacks, by the names that they would have there
     missing: int = 0  # records that are not on the target, of the known partitions
     waits_s: float | None = 0.0  # how long the first of them has waited; None if unknown for any partition
+    objective_s: float = RPO_S  # how long a record may wait
+    drain_s: float | None = 0.0  # until the target has the missing records if the producers stop; None if unknown
     age_s: float = 0.0  # of these numbers
     level_in_s: float | None = None  # until all are on the target at the present rates; None if the lag does not shrink
     groups: Mapping[str, Mapping[str, int]] | None = None  # partitions by group of the source and state of their offset
@@ -70,39 +90,120 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOffsets:
+    """How many consumer groups resume exactly, re-read records, or cannot resume on some partition."""
+
+    exact: int = 0
+    rereading: int = 0
+    without_offset: int = 0
+    reread_records: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverReadiness:
-    """The result for one flow, with vetoes, costs and unknowns."""
+    """Both answers for one flow, with what they are made from."""
 
     flow: str
+    planned: Planned
+    objective: Objective
     answer: Answer
-    vetoes: tuple[str, ...] = ()
-    costs: tuple[str, ...] = ()
-    unknowns: tuple[str, ...] = ()
-    seconds: float | None = None
-    records: int | None = None
-    groups_that_reread: int | None = None
-    level_in_s: float | None = None
+    blockers: tuple[str, ...] = ()  # of a planned switch
+    takes_s: float | None = None  # expected duration of a planned switch; None if unknown
+    records: int | None = None  # lost if the source is lost now; None if unknown
+    seconds: float | None = None  # how long the first of them has waited
+    objective_s: float = RPO_S
+    unknowns: tuple[str, ...] = ()  # why the loss, or the offsets of groups, are unknown
+    groups: GroupOffsets | None = None  # None if unknown
+    level_in_s: float | None = None  # until lag 0 at the present rates
+
+    @property
+    def is_healthy(self) -> bool:
+        """True if there is nothing to do."""
+        return self.answer is Answer.GO and self.planned is Planned.READY
+
+    @property
+    def planned_text(self) -> str:
+        """The first answer: READY, takes about 17 s, loses nothing."""
+        if self.planned is Planned.NOT_READY:
+            return str(self.planned.value)
+        takes = "takes an unknown time" if self.takes_s is None else f"takes about {self.takes_s:.0f} s"
+        return f"{self.planned.value}, {takes}, loses nothing"
+
+    @property
+    def loss_text(self) -> str:
+        """The second answer: WITHIN OBJECTIVE (60 s), 3 records of the last 0.2 s would be lost."""
+        goal = f"{self.objective.value} ({self.objective_s:.0f} s)"
+        if self.records is None:
+            return goal
+        if not self.records:
+            return f"{goal}, nothing would be lost"
+        waited = "" if self.seconds is None else f", waiting for up to {self.seconds:.1f} s"
+        return f"{goal}, {pluralized(self.records, 'record')} would be lost{waited}"
+
+    def plain(self) -> dict[str, object]:
+        """Return the answers as JSON values."""
+        words = {"planned": self.planned.value, "objective": self.objective.value, "answer": self.answer.words}
+        return {**asdict(self), **words}
+
+    @property
+    def groups_text(self) -> str:
+        """How consumer groups would resume: 12 exact, 1 would re-read 7 records."""
+        if self.groups is None:
+            return "unknown"
+        parts = [f"{self.groups.exact} exact"]
+        if self.groups.rereading:
+            parts.append(f"{self.groups.rereading} would re-read {pluralized(self.groups.reread_records, 'record')}")
+        if self.groups.without_offset:
+            parts.append(f"{self.groups.without_offset} cannot resume")
+        return ", ".join(parts)
 
 
 def judged(facts: Facts) -> FailoverReadiness:
-    """Return whether the flow's consumers may fail over to the target."""
-    vetoes, costs, unknowns = tuple(_vetoes(facts)), tuple(_costs(facts)), tuple(_unknowns(facts))
-    answer = Answer.NO if vetoes else Answer.GO_WITH_LOSS if costs or unknowns else Answer.GO
-    rereading = sum(count > 0 for count in facts.reread.values()) if facts.groups is not None else None
+    """Return both answers for a flow."""
+    forbidding, unmeasured = tuple(_forbidding(facts)), tuple(_unmeasured(facts))
+    source_down = () if facts.source_up else ("the source does not respond",)
+    blockers, unknowns = (*forbidding, *source_down, *unmeasured), tuple(_unknowns(facts))
+    objective = _objective(facts)
+    if forbidding or (facts.source_up and unmeasured):  # without the source, waiting does not help
+        answer = Answer.NO
+    else:
+        answer = Answer.GO if objective is Objective.WITHIN and not unknowns else Answer.GO_WITH_LOSS
+    is_known = facts.source_up and not facts.unknown
     return FailoverReadiness(
         flow=facts.flow,
+        planned=Planned.NOT_READY if blockers else Planned.READY,
+        objective=objective,
         answer=answer,
-        vetoes=vetoes,
-        costs=costs,
+        blockers=blockers,
+        takes_s=None if facts.drain_s is None else STEPS_S + facts.drain_s,
+        records=facts.missing if is_known else None,
+        seconds=facts.waits_s if is_known else None,
+        objective_s=facts.objective_s,
         unknowns=unknowns,
-        seconds=facts.waits_s if facts.source_up and not facts.unknown else None,
-        records=facts.missing if facts.source_up and not facts.unknown else None,
-        groups_that_reread=rereading,
-        level_in_s=0.0 if facts.source_up and not (facts.missing or facts.unknown) else facts.level_in_s,
+        groups=_group_offsets(facts),
+        level_in_s=0.0 if is_known and not facts.missing else facts.level_in_s,
     )
 
 
-def _vetoes(facts: Facts) -> Iterable[str]:
+def _objective(facts: Facts) -> Objective:
+    is_measured = facts.source_up and facts.target_up and facts.partitions and facts.age_s <= OLD_S
+    if not is_measured or facts.unknown or facts.waits_s is None:
+        return Objective.UNKNOWN
+    return Objective.BEYOND if facts.waits_s > facts.objective_s else Objective.WITHIN
+
+
+def _group_offsets(facts: Facts) -> GroupOffsets | None:
+    if facts.groups is None:
+        return None
+    without = {group for group, states in facts.groups.items() if any(states.get(each.value) for each in NO_WAY)}
+    rereading = {group: count for group, count in facts.reread.items() if count and group not in without}
+    exact = len(facts.groups.keys() - without - rereading.keys())
+    return GroupOffsets(
+        exact=exact, rereading=len(rereading), without_offset=len(without), reread_records=sum(rereading.values())
+    )
+
+
+def _forbidding(facts: Facts) -> Iterable[str]:
     if not facts.target_up:
         yield "the target does not respond"
     if not facts.partitions:
@@ -114,40 +215,25 @@ def _vetoes(facts: Facts) -> Iterable[str]:
         if lost:
             counts = ", ".join(f"{name} {count}" for name, count in lost.items())
             yield f"group {group} has no offset to resume from on some partitions ({counts})"
-    if facts.source_up:  # else waiting does not help
-        if facts.age_s > OLD_S:
-            yield f"the last measurement is {facts.age_s:.0f} s old"
-        if facts.unknown:
-            yield f"the lag of {facts.unknown:,} of {pluralized(facts.partitions, 'partition')} is unknown"
-        if facts.absent:
-            yield _not_there(facts)
-        if facts.unserved:
-            yield f"no process serves {pluralized(facts.unserved, 'slot')}"
 
 
-def _costs(facts: Facts) -> Iterable[str]:
-    if facts.missing:
-        waits = "" if facts.waits_s is None else f"; the oldest has waited for {facts.waits_s:.0f} s"
-        yield f"{pluralized(facts.missing, 'record')} not on the target yet{waits}"
-    again = {group: count for group, count in facts.reread.items() if count}
-    if again:
-        yield f"{pluralized(len(again), 'group')} would re-read {pluralized(sum(again.values()), 'record')}"
+def _unmeasured(facts: Facts) -> Iterable[str]:
+    if facts.age_s > OLD_S:
+        yield f"the last measurement is {facts.age_s:.0f} s old"
+    if facts.unknown:
+        yield f"the lag of {facts.unknown:,} of {pluralized(facts.partitions, 'partition')} is unknown"
+    if facts.absent:
+        named = first_few(sorted(facts.absent))
+        yield f"{len(facts.absent):,} of {pluralized(facts.partitions, 'partition')} are not on the target: {named}"
+    if facts.unserved:
+        yield f"no process serves {pluralized(facts.unserved, 'slot')}"
 
 
 def _unknowns(facts: Facts) -> Iterable[str]:
     if not facts.source_up:
         yield "the source does not respond: how many records were written since the last poll is unknown"
-        if facts.unknown:
-            yield f"the lag of {facts.unknown:,} of {pluralized(facts.partitions, 'partition')} is unknown"
-        if facts.absent:
-            yield _not_there(facts)
     if facts.groups is None:
         yield "where consumer groups would resume is unknown: the process does not respond, or emits no checkpoints"
-
-
-def _not_there(facts: Facts) -> str:
-    named = first_few(sorted(facts.absent))
-    return f"{len(facts.absent):,} of {pluralized(facts.partitions, 'partition')} are not on the target: {named}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,18 +247,33 @@ class ServedFacts:
 
 
 def readiness(
-    flow: str, snapshot: Snapshot, *, source: str, target: str, status: ProcessStatus | None
+    flow: str,
+    snapshot: Snapshot,
+    *,
+    source: str,
+    target: str,
+    status: ProcessStatus | None,
+    objective_s: float = RPO_S,
 ) -> FailoverReadiness:
-    """Return the result for a flow; `status` is None if its process does not respond."""
+    """Return both answers for a flow; `status` is None if its process does not respond."""
     served = ServedFacts() if status is None else served_facts(status, flow)
-    return judged(facts_of(flow, snapshot, source=source, target=target, served=served))
+    facts = facts_of(flow, snapshot, source=source, target=target, served=served)
+    return judged(replace(facts, objective_s=objective_s))
 
 
 def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, served: ServedFacts) -> Facts:
     """Return the facts of a flow from a poll and from its process."""
     up = dict(snapshot.clusters)
     lags = [
-        _Lag(row.remote_topic, str(row.partition), row.status, row.lag, row.lag_seconds, row.level_in_s)
+        _Lag(
+            row.remote_topic,
+            str(row.partition),
+            row.status,
+            row.lag,
+            row.lag_seconds,
+            row.level_in_s,
+            row.records_per_s,
+        )
         for row in snapshot.rows
         if row.is_flow and row.group == flow
     ]
@@ -188,6 +289,12 @@ class _Lag(NamedTuple):
     lag: float | None
     lag_seconds: float | None
     level_in_s: float | None = None
+    records_per_s: float | None = None
+
+    @property
+    def drain_s(self) -> float | None:
+        """How long the present rate takes for its lag."""
+        return self.lag / self.records_per_s if self.lag and self.records_per_s else None
 
 
 def _facts(
@@ -202,6 +309,7 @@ def _facts(
     known = [each for each in lags if each.lag is not None and each.status != Status.UNKNOWN]
     waits = [each.lag_seconds for each in known if each.lag]
     levels = [each.level_in_s for each in known if each.lag]
+    drains = [each.drain_s for each in known if each.lag]
     return Facts(
         flow=flow,
         source_up=source_up,
@@ -212,6 +320,7 @@ def _facts(
         missing=int(sum(each.lag or 0 for each in known)),
         waits_s=None if None in waits else max((wait for wait in waits if wait is not None), default=0.0),
         age_s=age_s,
+        drain_s=None if None in drains else max((drain for drain in drains if drain is not None), default=0.0),
         level_in_s=None if None in levels else max((level for level in levels if level is not None), default=None),
         groups=served.groups,
         reread=served.reread,
@@ -249,17 +358,23 @@ def worst(answers: Sequence[FailoverReadiness]) -> Answer:
 
 
 ANSWER = "kafka_mirror_failover_answer"
+READY = "kafka_mirror_switch_ready"
+WITHIN = "kafka_mirror_rpo_within_objective"
 
 
 def answer_failover(
-    families: Mapping[str, dict[Labels, Any]], *, now_s: float, flows: Set[Labels], reporting_groups: Set[Labels]
+    families: Mapping[str, dict[Labels, Any]],
+    *,
+    now_s: float,
+    flows: Mapping[Labels, float],
+    reporting_groups: Set[Labels],
 ) -> None:
-    """Add the result of each flow that this process serves a part of.
+    """Add the answers of each flow that this process serves a part of.
 
     Args:
         families: Series of a current snapshot by family; changed in place.
         now_s: The present, epoch seconds.
-        flows: The flows.
+        flows: The flows, with their objectives in seconds.
         reporting_groups: Flows whose consumer groups this process must know, because it makes their checkpoints.
     """
     lag, lag_seconds = families["kafka_mirror_lag_records"], families["kafka_mirror_lag_seconds"]
@@ -281,4 +396,8 @@ def answer_failover(
             served=served,
             age_s=now_s - families["kafka_mirror_last_poll_timestamp_seconds"].get(flow, 0.0),
         )
-        families[ANSWER][flow] = float(judged(facts).answer)
+        found = judged(replace(facts, objective_s=flows[flow]))
+        families[ANSWER][flow] = float(found.answer)
+        families[READY][flow] = float(found.planned is Planned.READY)
+        if found.objective is not Objective.UNKNOWN:
+            families[WITHIN][flow] = float(found.objective is Objective.WITHIN)

@@ -17,6 +17,7 @@ from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_facts import AuthorizerUnknown
 from mirror.kafka.groups import HIDDEN, Group, is_idle
 from mirror.kafka.internal_topics import answered
+from mirror.lag.failover import STEPS_S
 from mirror.lag.text import duration, pluralized
 from mirror.model.flow_plan import Absent, FlowPlan, PlannedPartition
 from mirror.model.topic_partition import TopicPartition
@@ -25,7 +26,6 @@ from mirror.switching.lost import last_checkpoints, missing
 from mirror.switching.readers import look, moved_between
 from mirror.switching.scope import Fencing, Scope
 
-STEPS_S = 15.0  # the duration of all steps but draining: looking for writers, comparing, moving groups
 ANSWERS_S = 3.0  # in which an available cluster responds
 ALTER = "ALTER"
 

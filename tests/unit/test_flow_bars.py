@@ -10,13 +10,13 @@ import pytest
 from app.flow_bars import FlowBar, at_risk, bars_html, headline, since
 from metrics.partition_status import Status
 from metrics.trend import Point, UnhealthySince, unhealthy_since
-from mirror.lag.failover import Answer, FailoverReadiness
+from mirror.lag.failover import Answer, FailoverReadiness, Objective, Planned
 from mirror.lag.flow_summary import summaries
 from mirror.lag.snapshot import Snapshot
 from tests.unit.test_app import HOSTILE, STALLED, flow
 
 NOW_S = 36_000.0
-GO = FailoverReadiness(flow="a->b", answer=Answer.GO)
+GO = FailoverReadiness(flow="a->b", planned=Planned.READY, objective=Objective.WITHIN, answer=Answer.GO)
 UNKNOWN = replace(
     flow("dark"), log_end=None, lag_seconds=None, status=Status.UNKNOWN, reason="its log end has not been read"
 )
@@ -109,7 +109,7 @@ def test_the_headline_answers(snapshot, said):
 def test_strangers_names_are_text():
     ill = replace(STALLED, topic=HOSTILE, reason=HOSTILE)
     html = bars_html(
-        [FlowBar(flow=summary(ill), points=(), unhealthy_since=None, failover=replace(GO, vetoes=(HOSTILE + '"',)))],
+        [FlowBar(flow=summary(ill), points=(), unhealthy_since=None, failover=replace(GO, blockers=(HOSTILE + '"',)))],
         NOW_S,
     )
     assert "<img" not in html

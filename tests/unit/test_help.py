@@ -12,7 +12,7 @@ from mirror.config.imports.connectors import Item
 from mirror.flows.stored_positions import Position
 from mirror.flows.translation import Place
 from mirror.kafka.cluster_facts import LogDirs
-from mirror.lag.failover import Answer, FailoverReadiness
+from mirror.lag.failover import Answer, FailoverReadiness, GroupOffsets, Objective, Planned
 from mirror.lag.text import checker_text
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from mirror.policy.naming import DefaultReplicationPolicy
@@ -49,9 +49,15 @@ def test_lag():
 
 
 def test_failover_check():
-    costs = ["1,234 records not on the target yet; the oldest has waited for 5 s", "1 group would re-read 7 records"]
     answer = FailoverReadiness(
-        flow="a->b", answer=Answer.GO_WITH_LOSS, vetoes=[], costs=costs, unknowns=[], level_in_s=90.0
+        flow="a->b",
+        planned=Planned.READY,
+        objective=Objective.BEYOND,
+        answer=Answer.GO_WITH_LOSS,
+        takes_s=17.0,
+        records=1234,
+        seconds=95.0,
+        groups=GroupOffsets(exact=12, rereading=1, reread_records=7),
     )
     assert failover_check.text([answer]).strip() == sample(failover_check.EXAMPLES)
 
