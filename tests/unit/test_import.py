@@ -195,9 +195,9 @@ def test_connectors_that_disagree_need_a_hand_and_both_are_named_but_no_secret()
     )
     topics = item(found, "topics")
     assert (topics.state, topics.value) == (State.BY_HAND, "orders")
-    assert topics.why == '0.json says "orders", 1.json says "orders.*"; the first is written'
+    assert topics.why == '0.json has "orders", 1.json has "orders.*"; the first is written'
     assert item(found, jaas).state is State.BY_HAND
-    assert "0.json says ***, 1.json says ***" in item(found, jaas).why
+    assert "0.json has ***, 1.json has ***" in item(found, jaas).why
     assert "secret" not in item(found, jaas).why
     assert "secret" not in repr(found)
 
