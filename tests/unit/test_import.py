@@ -644,7 +644,7 @@ def replaced(document: object, path: tuple[object, ...], value: object) -> objec
 
 
 @given(st.data())
-def test_whatever_stands_where_something_else_is_expected_is_read_or_refused_in_a_line(data):
+def test_unexpected_values_are_read_or_refused_in_one_line(data):
     document = data.draw(st.sampled_from(DOCUMENTS))
     damaged = replaced(document, data.draw(st.sampled_from(places(document))), data.draw(JSON))
     try:

@@ -647,7 +647,7 @@ def test_a_source_that_is_lost_has_steps_and_costs_of_its_own():
     assert text.endswith("let producers write on b, where an earlier switch back has fenced it\n")
 
 
-def test_a_fail_over_takes_away_what_a_switch_has_added_and_names_what_somebody_else_has():
+def test_a_failover_removes_the_fence_of_a_switch_and_names_other_denies():
     ours, theirs = denials(["orders"]), denials(["users"])
     removed: list[Acl] = []
     forgotten: list[str] = []

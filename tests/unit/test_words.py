@@ -30,7 +30,7 @@ RULES = {
     r"\bbeside\b": "next to, compared with, in addition to",
     r"\b(is|are) held by\b": "is tested by",
     r"\b(the|its|their|at) begin\b": "start",
-    r"\b(as|than) (here|there)\b": "in kafka-mirror, in MirrorMaker",
+    r"\b(as|than) (here|there)\b(?! (is|are|was|were)\b)": "in kafka-mirror, in MirrorMaker",
     r"\bwhat (becomes|became|come) of\b": "result, how X is handled",
     r"\bon (its|their|the) way\b|\bunder way\b": "in flight",
     r"\b(is|are|was|were) (not )?to (be|have)\b|\bshall\b": "must, should, will",
