@@ -176,7 +176,7 @@ class Appliance:
         )
 
     def _serve(self, stack: ExitStack) -> int:
-        """Serve metrics and status; return the port, the next free one if the default is taken.
+        """Serve metrics and status. Return the port, the next free one if the default is taken.
 
         Raises:
             SettingsError: the address is taken.

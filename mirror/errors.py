@@ -16,7 +16,7 @@ class MirrorError(Exception):
 
 
 class SettingsError(MirrorError):
-    """A setting cannot be honoured; `key` and `complaint` are set for an entry of a file."""
+    """A setting cannot be honoured. `key` and `complaint` are set for an entry of a file."""
 
     exit_code = EXIT_SETTINGS
 

@@ -181,7 +181,7 @@ class FlowCheckpoints:
         return found
 
     def _fresh(self, found: Mapping[str, Mapping[TopicPartition, Translated]], target: Target) -> list[Checkpoint]:
-        """Return the checkpoints that differ from the topic's; all, if it was deleted and created again."""
+        """Return the checkpoints that differ from the topic's. Return all if the topic was recreated."""
         if self.topics.is_another(target, self.plan.checkpoints_topic):
             self.written = {}
         written = self.written or {}

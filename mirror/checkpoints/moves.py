@@ -29,7 +29,7 @@ Wanted = dict[TopicPartition, tuple[int, str]]  # offset and metadata by partiti
 
 @dataclass(slots=True)
 class GroupMoves:
-    """Moves the groups of one flow's target, and keeps the result of the last round that did."""
+    """Moves the groups of one flow's target, and keeps the result of the last round."""
 
     plan: CheckpointPlan
     set_offsets: SetOffsets = field(init=False)

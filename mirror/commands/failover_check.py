@@ -52,7 +52,7 @@ def run(parsed: Namespace) -> int:
 
 
 def failover_check(settings: Settings, flow: str, *, as_json: bool) -> int:
-    """Print the answer for each flow, or the given one; return the exit code of the worst.
+    """Print the answer for each flow, or the given one. Return the exit code of the worst.
 
     Raises:
         SettingsError: the file has no such flow.

@@ -36,7 +36,7 @@ CROSSES_S = 2.0  # what was written last is on the other side by then
 
 
 def failover_demo(*, seconds: float, rate: int) -> int:
-    """Switch over and back under load; return 0 if no record is lost or read twice."""
+    """Switch over and back under load. Return 0 if no record is lost or read twice."""
     jars.resolve()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-mirror-failover-")))
@@ -106,7 +106,7 @@ def _conduct(command: str, file: Path, load: Load, group: _Group) -> None:
 
 
 class _Group:
-    """A consumer group with one member at a time, and its records by their cluster of origin."""
+    """A consumer group with one member at a time, and its records by origin."""
 
     def __init__(self) -> None:
         self.found: Counter[tuple[object, ...]] = Counter()

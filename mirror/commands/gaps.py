@@ -19,9 +19,9 @@ from mirror.model.gaps import Effect, Gap
 HAS_SOME = 1
 
 DESCRIPTION = """\
-Print a flow's ledger of gaps, newest last: ranges of source offsets that were lost (deleted by retention), skipped (an operator
-set a position), possibly repeated (the target could not be compared), kept only on the target (the source's log was truncated)
-or refused, with cause and time. The ledger is an internal topic on B. Changes nothing."""
+Print a flow's ledger of gaps, newest last: ranges of source offsets with effect, cause and time. Effects: lost (deleted by
+retention), skipped (an operator set a position), possibly repeated (the target could not be compared), kept only on the target
+(the source's log was truncated), refused. The ledger is an internal topic on B. Changes nothing."""
 EXAMPLES = """\
 examples:
   kafka-mirror gaps mirror.properties 'a->b'

@@ -57,8 +57,7 @@ def declare(parser: ArgumentParser) -> None:
         nargs="?",
         const=5.0,
         metavar="SECONDS",
-        help="repeat every 5 seconds, or so many; in a terminal a live view with keys: s sorts, / filters, l hides lag 0, "
-        "is level, q quits",
+        help="repeat every SECONDS (default 5); on a terminal a live view with keys: s sorts, / filters, l hides lag 0, q quits",
     )
     parser.add_argument(
         "--fail-over-lag", type=int, metavar="N", help="exit with 1 when a lag is above N, or is not known"
@@ -94,7 +93,7 @@ def lag(settings: Settings, args: Namespace) -> int:
 
 
 def _screen(inspector: Inspector, args: Namespace) -> int:
-    """Show lag live until somebody quits."""
+    """Show lag live until the user quits."""
     from mirror.commands.lag_screen import LagScreen
 
     LagScreen(

@@ -48,7 +48,7 @@ VALUES = (
 
 
 def demo(*, seconds: float | None, rate: int) -> int:
-    """Run until Ctrl-C, or for `seconds`; compare both sides then; return 0 if they are equal."""
+    """Run until Ctrl-C, or for `seconds`. Compare both sides then. Return 0 if they are equal."""
     jars.resolve()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-mirror-demo-")))
@@ -237,7 +237,7 @@ class _Watcher:
 
 
 def lag_table(recorder: Recorder, partitions: Iterable[Labels]) -> str:
-    """Return one line per topic-partition (labels source, target, topic, partition); unknown shows as "-"."""
+    """Return one line per partition (labels source, target, topic, partition); unknown shows as "-"."""
     rows = [COLUMNS]
     for labels in sorted(partitions, key=lambda labels: (*labels[:3], int(labels[3]))):
         source, target, topic, partition = labels

@@ -224,7 +224,7 @@ def _asked_again(step: Step) -> None:
 
 
 def report(settings: Settings, journal: Journal, run_id: str, *, as_json: bool) -> None:
-    """Print the result of a run, and write it as JSON and as text below the state folder."""
+    """Print a run's result, and write it into the state folder as JSON and text."""
     entries = journal.read()
     found = next((run for run in entries.runs() if run.id == run_id), None)
     if found is None:

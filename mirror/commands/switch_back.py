@@ -12,8 +12,9 @@ from mirror.switching.run import Kind
 
 DESCRIPTION = """\
 Move readers and writers back from B to A after 'kafka-mirror switch FILE A->B': the same steps along B->A. They fence B's
-producers, wait until A has every record written on B, move the groups to their exact offsets on A (also in the topics that came
-from A), resume A->B, and remove the fence on A. After a lost source, the step tail exports the records that never reached B."""
+producers and wait until A has every record written on B. Then they move the groups to their exact offsets on A (also in the
+topics that came from A), resume A->B, and remove the fence on A. After a lost source, the step tail exports the records that
+never reached B."""
 EXAMPLES = f"""\
 examples:
   kafka-mirror switch-back mirror.properties 'a->b' --dry-run

@@ -149,7 +149,7 @@ def _read(flow: Flow, reading: Coroutine[Any, Any, Answer]) -> Answer:
 
 
 def _over(hop: Hop, places: Sequence[Place | None]) -> list[Place | None]:
-    """Translate places over a hop, each by its topic's flow; a lost cluster affects only its flow."""
+    """Translate places over a hop, each by its topic's flow. A lost cluster affects only its flow."""
     known = [place for place in places if place is not None]
     if hop.along is not None and hop.along.is_bidirectional:
         found = _over_both(hop.along, hop.back, known)
@@ -177,7 +177,7 @@ def _over_either(hop: Hop, known: Sequence[Place]) -> list[Place | None]:
 
 
 def _over_both(along: Flow, back: Flow | None, places: Sequence[Place]) -> list[Place | None]:
-    """Translate places over a hop whose topics have both clusters' records, so that none is skipped."""
+    """Translate places over a hop whose topics have both clusters' records; skip no record."""
     if back is None:
         raise SettingsError(
             f"translate: topics keep their names both ways, and the file has no flow {along.target.alias}->{along.source.alias}; "
@@ -211,7 +211,7 @@ def _group(flows: Iterable[Flow], alias: str, group: str) -> list[Place]:
 
 def _text(pairs: Sequence[tuple[Place, Place]]) -> str:
     rows = [tuple("-" if cell is None else str(cell) for cell in (*place, *there)) for place, there in pairs]
-    return aligned([COLUMNS, *rows], right=(1, 2, 4, 5)) if rows else "no flow on the way replicates it"
+    return aligned([COLUMNS, *rows], right=(1, 2, 4, 5)) if rows else "no flow of this route replicates it"
 
 
 def _json(pairs: Sequence[tuple[Place, Place]]) -> str:

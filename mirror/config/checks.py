@@ -39,7 +39,7 @@ def check_clients(found: KeysByOwner, pairs: Iterable[Pair], path: Path) -> None
 
 
 def check_flows(flows: Sequence[Flow], path: Path) -> None:
-    """Refuse flows whose ends are one cluster, and flows whose topic names let records go round."""
+    """Refuse flows whose ends are one cluster, and flows whose topic names form a loop."""
     for flow in flows:
         _check_addresses(flow, path)
         if not isinstance(flow.policy, IdentityReplicationPolicy) and re.search(r"[^a-zA-Z0-9._-]", flow.source.alias):
@@ -73,7 +73,7 @@ def check_flows(flows: Sequence[Flow], path: Path) -> None:
 
 
 def _check_bidirectional(flow: Flow, back: Flow | None, targets: Mapping[str, set[str]], path: Path) -> None:
-    """Refuse a flow that keeps names both ways if other flows or settings would form a loop."""
+    """Refuse a bidirectional identity flow if other flows or settings would form a loop."""
     where = f"{path}: {flow.name}.{BIDIRECTIONAL_KEY}"
     if back is not None and not back.is_bidirectional:
         raise SettingsError(f"{where}: is true, and of {back.name} it is not; expected it of both. Set it there too.")

@@ -33,7 +33,7 @@ _OLD_CLIENTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicFiles:
-    """MirrorMaker 1's files, one for each source and one for the target, and its options (None: not given)."""
+    """MirrorMaker 1's files, one per source and one for the target, and its options. None: not given."""
 
     consumers: Sequence[Path]
     producer: Path
@@ -109,7 +109,7 @@ def _filters(given: ClassicFiles) -> tuple[str, str]:
 
 
 def _aliases(paths: Sequence[Path]) -> dict[str, Path]:
-    """Return a name for each source from its file; it must not depend on the order of the files.
+    """Return a name for each source from its file. It must not depend on the order of the files.
 
     Positions are stored under that name.
     """

@@ -84,9 +84,9 @@ class ProduceOptions:
 
 
 def unmapped(role: Role, java: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the keys of `java` that this project does not honour for such a client, in order.
+    """Return the keys of `java` that are not supported for such a client, in order.
 
-    "enable.idempotence" is mapped only if its value is what is done anyway: writes are idempotent.
+    "enable.idempotence" is accepted only as true, because writes are always idempotent.
     """
     return tuple(key for key, value in java.items() if not is_mapped(role, key, value))
 

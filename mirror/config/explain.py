@@ -32,7 +32,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """All effective values, and the keys without effect with their reasons ("" if there is none)."""
+    """All effective values, and the keys without effect with their reasons, which may be ""."""
 
     flows: Mapping[str, Mapping[str, Sequence[Row]]]  # "A->B" -> section -> its rows
     program: Sequence[Row]

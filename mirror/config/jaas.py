@@ -46,7 +46,7 @@ MODULES = {
     "com.sun.security.auth.module.Krb5LoginModule": Module(
         (KERBEROS,),
         (),
-        # The last four change nothing in who logs in: nobody is asked, and a key is stored for servers.
+        # The last four do not change the principal: they concern prompts, and keys that servers store.
         (
             *("useKeyTab", "keyTab", "principal", "useTicketCache", "ticketCache", "serviceName"),
             *("storeKey", "doNotPrompt", "refreshKrb5Config", "debug"),

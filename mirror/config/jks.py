@@ -28,7 +28,7 @@ class JksError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyEntry:
-    """A private key as it is encrypted in the store, and its certificate chain, own one first (DER)."""
+    """An encrypted private key and its certificate chain (DER), the key's certificate first."""
 
     protected: bytes = field(repr=False)
     chain: tuple[bytes, ...]

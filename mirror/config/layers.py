@@ -155,7 +155,7 @@ def is_common(key: str) -> bool:
 
 
 def unhonoured(found: KeysByOwner, enabled: Iterable[Pair]) -> dict[str, str]:
-    """Return the full keys without effect, with the reason if it is not just "not supported"."""
+    """Return the full keys without effect, with the reason unless it is "not supported"."""
     enabled = tuple(enabled)
     sources, targets = {pair.source for pair in enabled}, {pair.target for pair in enabled}
     ignored: dict[str, str] = {}

@@ -162,7 +162,7 @@ def _opener(url: str) -> urllib.request.OpenerDirector:
 
 
 def _token(answer: dict[str, Any]) -> str:
-    """Return the token's text; a separator or line end in it would forge the rest of the request."""
+    """Return the token's text. A separator or line end in it would forge the rest of the request."""
     value = answer["access_token"]
     if not isinstance(value, str) or re.fullmatch(r"[!-~]+", value) is None:
         raise ValueError
@@ -181,13 +181,13 @@ def _life_s(answer: dict[str, Any], token: str, now_s: float) -> float:
 
 
 def region_of(bootstrap: Sequence[str]) -> str | None:
-    """Return the region in the brokers' names, None if they have none, as with own DNS names."""
+    """Return the region in the brokers' names. None if they have none, as custom DNS names."""
     found = {match[1] for address in bootstrap if (match := _BROKER.search(address)) is not None}
     return found.pop() if len(found) == 1 else None
 
 
 def default_region() -> str | None:
-    """Return the region of the environment or of AWS's configuration files, None if there is none."""
+    """Return the region of the environment or of AWS's configuration files, None if unset."""
     import botocore.session
 
     region: str | None = botocore.session.Session().get_config_variable("region")

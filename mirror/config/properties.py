@@ -34,7 +34,7 @@ def is_provided(values: Mapping[str, str], key: str) -> bool:
 
 
 def shown(values: Mapping[str, str], key: str, value: str) -> str:
-    """Return `value`, derived from `key`'s in `values`, in quotes for a message; *** for a secret."""
+    """Return `value`, derived from `key` in `values`, quoted for a message. A secret is ***."""
     return HIDDEN if is_secret(key) or is_provided(values, key) else f'"{value}"'
 
 
@@ -54,7 +54,7 @@ class Entry:
         return self.is_provided or is_secret(self.key)
 
     def shown(self, value: str | None = None) -> str:
-        """Return the value, or the derived `value`, in quotes for a message; *** for a secret."""
+        """Return the value, or the derived `value`, quoted for a message. A secret is ***."""
         return HIDDEN if self.is_secret else f'"{self.value if value is None else value}"'
 
     def __repr__(self) -> str:

@@ -30,7 +30,7 @@ _PLACEHOLDER = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")  # of ConfigTr
 
 
 class _NothingFound(Exception):
-    """A provider has no value; the message has the reason, and never quotes a file's content."""
+    """A provider has no value. The message has the reason, and never quotes a file's content."""
 
 
 def resolve(entries: Layer, variables: Mapping[str, str]) -> dict[str, Entry]:
@@ -118,7 +118,7 @@ def _pattern(entry: Entry | None) -> JavaPattern | None:
 
 
 def _variable(variables: Mapping[str, str], pattern: JavaPattern | None, pattern_key: str, path: str, key: str) -> str:
-    """Return an environment variable; the pattern may match any part of its name, as in Kafka."""
+    """Return an environment variable. The pattern may match any part of its name, as in Kafka."""
     if path:
         raise _NothingFound(f'"{path}" is a path, and the environment has none. Write ${{provider:NAME}}.')
     if pattern is not None and not pattern.find(key):
@@ -140,7 +140,7 @@ def _folders(entry: Entry | None) -> tuple[Path, ...]:
 
 
 def _allowed(folders: tuple[Path, ...], key: str, path: str) -> Path:
-    """Return the real path of an allowed file; links are resolved first, so none leads out."""
+    """Return the real path of an allowed file. Links are resolved first, so none leads out."""
     if not path:
         raise _NothingFound("the placeholder names no path. Write ${provider:path:key}.")
     real = _real(path)

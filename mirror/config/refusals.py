@@ -89,7 +89,7 @@ def notes_on_patterns(found: KeysByOwner) -> tuple[str, ...]:
 
 
 def refuse_mode_of_no_target(found: KeysByOwner, enabled: Collection[Pair]) -> None:
-    """Raise SettingsError if exactly once is set for a flow, or for a cluster that is no target.
+    """Raise SettingsError if exactly once is set for a flow or a source-only cluster.
 
     The key belongs to the target, as in MirrorMaker, and has no effect elsewhere.
     """
@@ -200,5 +200,5 @@ def _refuse_filters(sub: str, entry: Entry) -> None:
 
 @lru_cache(maxsize=1024)
 def _nearest(sub: str) -> str | None:
-    """Return the setting with a similar name; this comparison takes a third of the load time."""
+    """Return the setting with a similar name. This comparison takes a third of the load time."""
     return next(iter(difflib.get_close_matches(sub, _KNOWN, n=1, cutoff=NEAR)), None)

@@ -65,7 +65,7 @@ class OffsetSyncSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatSettings:
-    """Whether the flow writes heartbeats to its target, how often, and whether it mirrors the source's."""
+    """Whether and how often the flow writes heartbeats, and whether it mirrors the source's."""
 
     enabled: bool
     interval_s: float

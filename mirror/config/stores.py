@@ -282,7 +282,7 @@ def _java_type(java: Mapping[str, str], kind: Kind) -> str | None:
 
 
 def _pem_part(java: Mapping[str, str], kind: Kind, part: str) -> str | None:
-    """Return one part of a PEM store, inline or from a file; a keystore file has chain and key."""
+    """Return one part of a PEM store, inline or from a file. A keystore file has chain and key."""
     inline, location = client_text(java, f"{kind}.{part}"), client_text(java, f"{kind}.location")
     if not inline and not location:
         return None

@@ -49,7 +49,7 @@ TAKEOVER_KEY = "mirror.takeover.connectors"
 
 
 def _row(scope: Scope, key: str, type_: Type, default: str | None, **more: Any) -> Callable[[str], Setting]:
-    """Return the first line of a row; called with its documentation, it returns the whole row."""
+    """Return the first line of a row. Called with its documentation, it returns the whole row."""
     return lambda doc: Setting(key=key, scope=scope, type=type_, default=default, doc=doc, **more)
 
 
@@ -126,7 +126,7 @@ TABLE = (
     _flow("emit.heartbeats.interval.seconds", SECONDS, "1")("How often to write a heartbeat."),
     _flow("heartbeats.topic.replication.factor", FACTOR, "3")("Replication factor of the heartbeats topic."),
     _flow("heartbeats.replication.enabled", BOOLEAN, "true")(
-        "Replicate the heartbeats topics of the source, whatever `topics` matches. With `false`, `topics` decides."
+        "Replicate the heartbeats topics of the source, even if `topics` does not match them. With `false`, `topics` decides."
     ),
     _flow("emit.checkpoints.enabled", BOOLEAN, "true")(
         "Translate the offsets of groups and write checkpoints ([offsets.md](offsets.md)). `false` also turns off offset syncs "
@@ -159,8 +159,8 @@ TABLE = (
     ),
     _flow(RECREATED_KEY, RECREATED, "restart")(
         "What to do when a topic was deleted and created again, which its id shows. On the source, `restart` replicates the new "
-        "topic from its start, after the records that the target has; `stop` pauses its partitions until `kafka-mirror "
-        "positions` sets a position; `continue` resumes at the old position, or at the log's end. On the target, `restart` "
+        "topic from its start, after the records that the target has. `stop` pauses its partitions until `kafka-mirror "
+        "positions` sets a position. `continue` resumes at the old position, or at the log's end. On the target, `restart` "
         "fills the topic again, `continue` replicates new records only, `stop` does not create the topic."
     ),
     _flow(RPO_KEY, integer(1), "60")(

@@ -36,7 +36,7 @@ def is_of_transforms(key: str) -> bool:
 
 
 def is_named(key: str, layers: Iterable[Mapping[str, Entry]]) -> bool:
-    """Return whether a key belongs to a transform or predicate that some layer names, or names them."""
+    """Return whether a key names transforms or predicates, or belongs to a named one."""
     kind, _, rest = key.partition(".")
     name = rest.partition(".")[0]
     return not rest or any(name in values.text_list(layer[kind]) for layer in layers if kind in layer)

@@ -1,4 +1,4 @@
-"""Parse one property as a value of a Java type, or refuse it in one line. The only parser of values.
+"""Parse one property as a value of a Java type, or refuse it. The only parser of values.
 
 A property is an entry of a file; a client's property has no place, which only its layers know.
 """
@@ -30,7 +30,7 @@ class ClientError(SettingsError):
 
 
 def refusal(entry: Entry, complaint: str) -> SettingsError:
-    """Return the error for `entry`; `complaint` has the found value, the expected one, and the remedy."""
+    """Return the error for `entry`. `complaint` has the found value, the expected one, and the remedy."""
     if not entry.where:
         return ClientError(entry.key, complaint)
     return SettingsError(

@@ -50,7 +50,7 @@ _TIED_TO_PARENT = (
 
 
 class Broker:
-    """A running broker; as a context manager it is stopped at the end, its data stays.
+    """A running broker. As a context manager, it is stopped at the end and keeps its data.
 
     It can be stopped, killed and restarted; port, data and cluster id stay the same.
     """
@@ -191,7 +191,7 @@ class Broker:
             self._process.wait()
 
     def restart(self) -> None:
-        """Stop it if it runs, and start it again on the same port with the same data."""
+        """Restart the broker on the same port with the same data; start it if stopped."""
         self.stop()
         self._launch()
 
@@ -303,7 +303,7 @@ class Broker:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Return the keys of a properties file of this project or of Kafka's storage tool; empty if missing."""
+    """Return the keys of a properties file, empty if there is no file."""
     if not path.exists():
         return {}
     lines = (line.partition("=") for line in path.read_text().splitlines() if not line.startswith("#"))

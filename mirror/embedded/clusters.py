@@ -44,7 +44,7 @@ class LocalClusters:
 
 
 def up(folder: Path, progress: Progress = print) -> LocalClusters:
-    """Start both clusters, or find them running; their data and ports in `folder` are used again.
+    """Start both clusters, or find them running. Their data and ports in `folder` are used again.
 
     Raises:
         ClusterUnavailable: One did not start; then neither runs.
@@ -147,7 +147,7 @@ config.storage.replication.factor = 1
 
 
 def _is_ours(cluster: LocalCluster, folder: Path) -> bool:
-    """Return whether the process is the broker we started; the system may have reused its pid."""
+    """Return whether the process is the broker we started. The system may have reused its pid."""
     if not _is_running(cluster.pid):
         return False
     command = Path(f"/proc/{cluster.pid}/cmdline")

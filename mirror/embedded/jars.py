@@ -1,4 +1,4 @@
-"""Find or fetch the jars of a real Kafka distribution, with the Ivy that PySpark ships."""
+"""Find the jars of a Kafka distribution, or fetch them with PySpark's Ivy."""
 
 from __future__ import annotations
 

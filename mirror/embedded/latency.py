@@ -1,4 +1,4 @@
-"""Measure the time from a record's production to its arrival at a reader of the target cluster."""
+"""Measure the time from a record's production to its arrival at a target consumer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PERCENTILES = (50, 95, 99)
 
 
 class LatencyProbe:
-    """Reads topics of the target from their ends, and keeps wall clock minus record timestamp (ms)."""
+    """Reads target topics from their ends, and keeps wall clock minus record timestamp (ms)."""
 
     def __init__(self, bootstrap: str, *, isolation: str = "read_uncommitted") -> None:
         self._consumer = Consumer(

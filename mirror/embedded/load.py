@@ -57,7 +57,7 @@ TOPICS = (
 
 
 class Load:
-    """Writes to the demo topics in a thread until stopped; as a context manager it runs inside the block.
+    """Writes to the demo topics in a thread until stopped. As a context manager it runs inside the block.
 
     The content of every record depends only on its topic and number. Its timestamp is the time of its production.
     """
@@ -169,7 +169,7 @@ class Load:
                 self._producers[topic.codec] = Producer(
                     {**self._client, "compression.type": topic.codec, "enable.idempotence": True, "linger.ms": 20}
                 )
-        # Interleaved, so that every topic has records in each round, whatever its share.
+        # Interleaved, so that every topic has records in each round, even with a small share.
         self._round = [topic for turn in range(max(t.share for t in topics)) for topic in topics if turn < topic.share]
 
     def _send(self) -> None:

@@ -178,7 +178,7 @@ class FlowState:
         return self.plan != before
 
     def look_for_loops(self) -> None:
-        """Find the flow's topics that would go round in a loop, by the topics on the target."""
+        """Find the flow's topics that would form a loop, by the topics on the target."""
         remote = {topic.source.name: topic.remote for topic in self.topics}
         self.loops.look(self._matched, remote=remote, on_target=self.target_ids.values())
 
@@ -187,7 +187,7 @@ class FlowState:
         return {topic.source.name: topic.source for topic in self.topics}
 
     def _made_plan(self) -> FlowPlan:
-        """Return the plan from what is known; topics that would go round are in it, and not replicated."""
+        """Return the plan from what is known. Topics that would go round are in it, and not replicated."""
         return flow_plan(
             self.flow,
             self.topics,
@@ -200,7 +200,7 @@ class FlowState:
         )
 
     def _count_matching(self, topics: int) -> None:
-        """Count the matching topics; log once if there are none, which may be a typing error."""
+        """Count the matching topics. Log once if there are none, which may be a typing error."""
         before, is_heartbeats = self.matching, self.flow.policy.is_heartbeats
         names = (found.source.name for found in self.topics)
         self.matching = sum(not is_heartbeats(name) and not is_canary(name) for name in names)
@@ -241,7 +241,7 @@ class FlowState:
         return replaced
 
     def _put_back(self, topics: Collection[str], last_position: Callable[[Labels], int | None]) -> None:
-        """Restore positions that the target's broker deleted with their topics, as far as they were polled.
+        """Restore positions that the target's broker deleted with their topics, from earlier polls.
 
         They get the ids of their earlier topics, so that a window sees the replacement.
         """

@@ -24,7 +24,7 @@ RUNS_EACH = 1_000  # in a record of the map's topic, at some 20 characters
 
 @dataclass(slots=True)
 class FlowMaps:
-    """The maps of one flow by source topic and partition, with their positions; `refresh` updates them."""
+    """The maps of one flow by source topic and partition, with their positions. `refresh` updates them."""
 
     flow: FlowPlan
     most_runs: int | None = None  # who stays for long keeps about so many; None: all

@@ -1,4 +1,4 @@
-"""Record in a compacted topic which consumer group offsets a flow has set on its target.
+"""Record the consumer group offsets that a flow has set, in a compacted topic.
 
 An offset that a flow has set came from the other cluster, so the reverse flow does not carry it back. The group's own metadata
 stays as its reader has committed it. A note is written before the offset is set, so that a crash between the two leaves no
@@ -54,7 +54,7 @@ class SetOffsets:
         return changed
 
     def read_again(self) -> dict[GroupPlace, Offsets]:
-        """Forget the notes, and read the topic from its start next time; return the old notes."""
+        """Forget the notes, and read the topic from its start next time. Return the old notes."""
         before, self.offsets, self._next = self.offsets, {}, 0
         return before
 

@@ -89,7 +89,7 @@ def _compared(
 
 
 def acl_changes(topics: list[TopicPair], source: Cluster, target: Cluster) -> tuple[list[AclDecision], list[Acl]]:
-    """Return the decision on each ACL of the source, and the ACLs that the target lacks."""
+    """Return the decision on each source ACL, and the ACLs that the target lacks."""
     verdicts = judged(source.topic_acls(), {topic.source.name: topic.remote for topic in topics})
     wants_any = any(verdict.wanted is not None for verdict in verdicts)
     return verdicts, missing(verdicts, target.topic_acls() if wants_any else ())

@@ -24,7 +24,7 @@ from mirror.model.topic_partition import TopicPartition
 
 @dataclass(slots=True)
 class TakenOver:
-    """What a MirrorMaker 2 left on the clusters for one flow, by source topic and partition."""
+    """The state that MirrorMaker 2 left for one flow, by source topic and partition."""
 
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     maps: dict[TopicPartition, OffsetMap] = field(default_factory=dict)

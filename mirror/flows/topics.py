@@ -76,7 +76,7 @@ def brought(flow: Flow, on_target: Mapping[str, Topic]) -> list[Topic]:
 
 
 def matched(flow: Flow, source_topics: Mapping[str, Topic]) -> list[TopicPair]:
-    """Return the topics that the flow replicates: not internal, and not on their way back."""
+    """Return the topics that the flow replicates: not internal, and not from its target."""
     found = []
     for name in sorted(source_topics):
         is_cycle = flow.policy.would_cycle(name, flow.target.alias)
@@ -170,7 +170,7 @@ def _create(flow: Flow, topic: TopicPair, source: Cluster, target: Cluster, know
 
 
 def _known_settings(flow: Flow, target: Cluster) -> Collection[str]:
-    """Return the settings that topics have on the target, as an internal topic shows; none if unknown."""
+    """Return the settings that topics have on the target, as an internal topic shows. None if unknown."""
     leases = LEASE_TOPIC.format(source=flow.source.alias)
     try:
         return target.configs([leases]).get(leases, {}).keys()
@@ -188,9 +188,9 @@ def ensure_internal(
     on_target: Mapping[str, Topic],
     slots: int,
 ) -> None:
-    """Create or grow the flow's internal topics, both its own and those that MirrorMaker has too.
+    """Create or grow the flow's internal topics, both kafka-mirror's and MirrorMaker's.
 
-    Its own are leases, slots, offset map, ledger and group offsets.
+    kafka-mirror's are leases, slots, offset map, ledger and group offsets.
 
     Raises:
         ClusterRefuses: the target has no topic for the leases or the slots, and refuses to create or grow it.

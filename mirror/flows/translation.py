@@ -43,7 +43,7 @@ def across(plan: FlowPlan, maps: FlowMaps, places: Sequence[Place], *, is_back: 
 
 
 def plan_and_maps(flow: Flow) -> tuple[FlowPlan, FlowMaps]:
-    """Return a flow's plan and offset maps, from the target alone if the source does not respond.
+    """Return a flow's plan and offset maps, from the target only without a source.
 
     Raises:
         ClusterUnavailable: the target does not respond.

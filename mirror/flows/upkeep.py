@@ -26,7 +26,7 @@ BEGIN_AGAIN_S = 10.0
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FlowMaintenance:
-    """Maintains one flow in its own thread, so that a hanging cluster delays no other flow."""
+    """Maintains one flow in a thread, so that a hanging cluster delays no other flow."""
 
     state: FlowState  # the flow
     recorder: Recorder  # where differences between the clusters are counted
@@ -43,7 +43,7 @@ class FlowMaintenance:
         self._thread = threading.Thread(target=self._keep_up, name=f"upkeep {self.state.flow.name}", daemon=True)
 
     def start(self) -> None:
-        """Start the thread, which ends when the event is set and no cluster is being waited for."""
+        """Start the thread. It ends after the event is set and no request is pending."""
         self._thread.start()
 
     def _keep_up(self) -> None:

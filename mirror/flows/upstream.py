@@ -1,7 +1,7 @@
-"""Find out from which topics the records of a source's topics came, by the positions of mirrors.
+"""Find the topics that the records of a source's topics came from, by mirrors' positions.
 
 A mirror keeps a group of positions on its target, `mirror.A->B`, with the ids of the topics on both sides
-(mirror.policy.recreated). On a source these groups are those of the mirrors that write to it, whatever they call the clusters.
+(mirror.policy.recreated). On a source these groups are those of the mirrors that write to it, under any aliases.
 Ids are unique among clusters.
 """
 
@@ -33,7 +33,7 @@ Positions = Mapping[TopicPartition, Position]
 
 
 class Upstream(NamedTuple):
-    """Where the records of a topic came from, over any number of clusters.
+    """The origin of a topic's records, over any number of clusters.
 
     `live`: ids of the topics that some mirror brings them from now. `resting`: ids of the topics that a stopped mirror
     brought them from, or one that has the topic paused. `progress`: the sum of all their positions, which grows while records
@@ -143,7 +143,7 @@ async def _positions(options: ClientOptions) -> list[Positions]:
 
 
 def _source(positions: Positions) -> str | None:
-    """Return a mirror's alias for its source; None if a group's offsets are no mirror's positions."""
+    """Return a mirror's alias for its source. None if a group's offsets are no mirror's positions."""
     begin, end = LEASE_TOPIC.split("{source}")
     for topic, key in positions:
         if key == layout_key() and topic.startswith(begin) and topic.endswith(end):
@@ -152,7 +152,7 @@ def _source(positions: Positions) -> str | None:
 
 
 def _runs(positions: Positions, source: str, *, now_ms: float) -> bool:
-    """Return whether a process serves a mirror now; True if its leases are of another version."""
+    """Return whether a process serves a mirror now. True if its leases are of another version."""
     leases = LEASE_TOPIC.format(source=source)
     try:
         layout = SlotLayout.parse(positions[TopicPartition(leases, layout_key())].metadata)

@@ -341,7 +341,7 @@ class Lease:
         return self._is_stopped(found) or not self.owns_slot(found)
 
     def _may_take_over(self, held: LeaseState, since_ms: float) -> bool:
-        """Return whether a held lease may be taken over; this process has owned the slot since `since_ms`."""
+        """Return whether a held lease may be taken over. This process has owned the slot since `since_ms`."""
         window = self._window
         if self._is_own_or_ended(held):
             return True

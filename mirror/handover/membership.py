@@ -268,7 +268,7 @@ class Membership:
             self._warn_once(
                 "layout",
                 "waiting for processes that run it with %s; this one has %s. Give all the same values; "
-                "in a rolling restart it goes on when the last of them has stopped",
+                "in a rolling restart the flow continues after the last of them has stopped",
                 _described(other),
                 _described(self.layout),
             )
@@ -348,7 +348,7 @@ class Memberships(threading.Thread):
     async def _all(self) -> None:
         await self._ending.wait()
         for task in self._tasks:
-            task.cancel()  # whatever dead cluster it waits for
+            task.cancel()  # it may wait for a dead cluster
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _kept(self, membership: Membership) -> None:

@@ -79,7 +79,7 @@ class Cluster(ControlPlane):
         return self._offsets(wanted, EARLIEST)
 
     def offsets_at(self, wanted: Iterable[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
-        """Return each partition's first offset at or after a time (epoch ms), -1 if there is none."""
+        """Return each partition's first offset at or after a time (epoch ms), else -1."""
         return self._offsets(wanted, at_ms)
 
     def open_transactions(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
@@ -180,7 +180,7 @@ class Cluster(ControlPlane):
     # --- the cluster itself -------------------------------------------------------------------------------------
 
     def clock_skew(self) -> float:
-        """Return by how many seconds at least the cluster's clock is ahead, negative if it is behind.
+        """Return the seconds that the cluster's clock is at least ahead, negative if it lags.
 
         Raises:
             ClockUnknown: it has no KRaft controller, does not show it to this client, or does not respond.
@@ -214,7 +214,7 @@ class Cluster(ControlPlane):
     def _told(
         self, question: Callable[[Client], Awaitable[Answer]], within_s: float, unknown: type[Exception]
     ) -> Answer:
-        """Return an optional fact of a cluster; raise `unknown` with the reason if there is none."""
+        """Return an optional fact of a cluster. Raise `unknown` with the reason if there is none."""
         try:
             return self._client.ask(question, within_s=min(within_s, self._within_s))
         except (ClientError, KafkaError, OSError) as error:

@@ -1,6 +1,6 @@
 """Read the consumer groups of one cluster: their offsets, and the owner of each partition.
 
-Groups of the newer protocol (KIP-848, `group.protocol=consumer`) have a request of their own: the older request reports them as
+Groups of the newer protocol (KIP-848, `group.protocol=consumer`) have a separate request: the older request reports them as
 dead. A refusal is never taken for a group without offsets (docs/adr/0014).
 """
 

@@ -26,7 +26,7 @@ MOST = 32  # partitions that are asked about at once
 
 
 class OpenTransaction(NamedTuple):
-    """The first open transaction of a partition; `transactional_id` is "" if brokers do not report it."""
+    """The first open transaction of a partition. `transactional_id` is "" if brokers do not report it."""
 
     start: int
     producer_id: int

@@ -2,7 +2,7 @@
 
 librdkafka connects to the loopback interface with a password that only this process knows. The relay connects to the broker,
 over TLS if required, logs in with a ticket, and forwards both sides' data. It changes only responses that name brokers: there
-it writes the addresses of its own listeners.
+the relay writes the addresses of its listeners.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def librdkafka_options(java: Mapping[str, str]) -> dict[str, Any]:
 
 @cache
 def _relay(java: tuple[tuple[str, str], ...], pid: int) -> LoginRelay:
-    """Return the relay of a cluster for all clients of this process; a fork needs another."""
+    """Return the relay of a cluster for all clients of this process. A fork needs another."""
     return LoginRelay(client_options(dict(java)))
 
 

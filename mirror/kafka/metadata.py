@@ -70,7 +70,7 @@ class Metadata:
         self.errors: dict[str, ErrorCode] = {}  # of topics that were asked for and are not shown
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Return the node id of the leader, None if there is none or it is unknown."""
+        """Return the node id of the leader, None if it is unknown or missing."""
         state = self._state(topic, partition)
         return state.leader if state is not None else None
 

@@ -71,7 +71,7 @@ _MOVED = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 
 
 class NotAppendedError(KafkaError):
-    """The target does not append a batch now and has no trace of it; `why` is the last error."""
+    """The target does not append a batch now and does not have it. `why` is the last error."""
 
     def __init__(self, why: KafkaError) -> None:
         super().__init__(f"{why}, for {TAKE_BACK_S:g} s")
@@ -501,7 +501,7 @@ class Producer:
         self._next(delivery)
 
     def _refused(self, delivery: _Delivery, error: BaseException) -> None:
-        """Give a batch up, and free its sequence number, which is the last one that was assigned."""
+        """Give a batch up, and free its sequence number, the last one assigned."""
         if delivery.may_be_there:
             error = UncertainError(error)
         elif delivery.sequence >= 0:

@@ -1,4 +1,4 @@
-"""Name the right that a principal lacks when a broker responds that it is not authorized."""
+"""Name the right that a principal lacks, from a broker's authorization error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def refused(where: str, reason: str, code: int, *, cluster: str, right: str = ""
 
 
 def refusal_of(error: BaseException, where: str, *, cluster: str, right: str = "") -> ClusterRefuses | None:
-    """Return the same for an error of this project's client, None if it concerns no right."""
+    """Return the missing right for an error of mirror.kafka.client, None for other errors."""
     if isinstance(error, BrokerError) and lacks_right(error.code):
         return refused(where, str(error), error.code, cluster=cluster, right=right)
     return None

@@ -36,7 +36,7 @@ class ProducerState(NamedTuple):
 
 
 def init_producer_id(transactional_id: str | None, timeout_ms: int) -> Request:
-    """Return the request for a producer id; with a transactional id, it fences the earlier producer."""
+    """Return the request for a producer id. With a transactional id, it fences the earlier producer."""
 
     def build(module: ModuleType, _: int) -> Any:
         return make(
@@ -87,7 +87,7 @@ def commit_offsets(
 
 
 def end_transaction(who: ProducerState, *, is_committed: bool, is_second: bool = False) -> Request:
-    """Return the request to commit or abort a transaction; version 2's response has the next epoch."""
+    """Return the request to commit or abort a transaction. Version 2's response has the next epoch."""
 
     def build(module: ModuleType, _: int) -> Any:
         return module.EndTxnRequest(**who.fields(), committed=is_committed)

@@ -178,7 +178,7 @@ class TransactionalProducer(Producer):
         self._state = TransactionState.NONE
 
     async def abort(self) -> None:
-        """Abort all batches since the transaction began, whatever their outcome; raise KafkaError."""
+        """Abort all batches of the transaction, also those with unknown outcome; raise KafkaError."""
         await self._end()
         if self._is_uncertain and not (self._is_second and (self._added or self._has_group)):
             # NextSequence numbers are not known either then. A new epoch begins with 0, and ends the transaction of the old one.
@@ -290,7 +290,7 @@ class TransactionalProducer(Producer):
             super()._put_off(delivery, error)
 
     def _hold_up(self, delivery: _Delivery) -> None:
-        """Retry a batch in milliseconds, or with another id if the earlier transaction does not end.
+        """Retry a batch soon, or with another id if the earlier transaction does not end.
 
         No batch of this transaction can be appended before that one has ended.
         """

@@ -18,12 +18,12 @@ PREFIX = "mirror-drill-"
 
 
 def canary(source: str, target: str) -> str:
-    """Return the name of a drill's canary topic, on both clusters, and of its consumer group."""
+    """Return the name of a drill's canary topic (on both clusters) and consumer group."""
     return f"{PREFIX}{source}-{target}"
 
 
 def is_canary(name: str) -> bool:
-    """Return whether a drill owns a group, or a topic as its original cluster names it."""
+    """Return whether a drill owns a group, or a topic with its original name."""
     return name.startswith(PREFIX)
 
 
@@ -52,7 +52,7 @@ def is_own_group(name: str) -> bool:
 
 
 class PlannedPartition(NamedTuple):
-    """One partition of a flow, with the ids of its topics; a recreated topic has another id.
+    """One partition of a flow, with the ids of its topics. A recreated topic has another id.
 
     `is_late`: it appeared after the flow had begun, so it is replicated from its start, wherever the others started.
     `spread_over`: number of partitions of the remote topic if it differs from the source's; else 0.
@@ -85,7 +85,7 @@ class PlannedPartition(NamedTuple):
 
     @property
     def keeps_partition(self) -> bool:
-        """True if its records go to the partition of the same number; else they go by their keys.
+        """True if its records go to the partition of the same number. Else they go by their keys.
 
         Such a remote partition has no other records of the flow.
         """
@@ -93,7 +93,7 @@ class PlannedPartition(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A partition that matches a flow's settings but is not on the target, so it is not replicated."""
+    """A partition that matches a flow's settings but does not exist on the target."""
 
     topic: str
     remote_topic: str
@@ -165,7 +165,7 @@ class FlowPlan:
         return {name: value for name, value in vars(self).items() if name not in ("labels", "absent")}
 
     def back(self) -> FlowPlan:
-        """Return the known part of the reverse flow, if topics have the same names both ways.
+        """Return the known part of the reverse flow, for identity names in both directions.
 
         That is its names and partitions.
         """
@@ -314,7 +314,7 @@ def window_at(now_ms: float, window_ms: int) -> int:
 
 
 def next_window(start: int, now_ms: float, *, window_ms: int, lanes: int) -> int:
-    """Return the first window of a lane, from `start` on, that has not ended at `now_ms`."""
+    """Return a lane's first window from `start` on that has not ended at `now_ms`."""
     current = window_at(now_ms, window_ms)
     if start >= current:
         return start

@@ -103,7 +103,7 @@ def with_gap(gaps: Iterable[Gap], gap: Gap) -> list[Gap]:
 
 
 def set_by_operator(place: TopicPartition, before: int, after: int, *, at_ms: int, topic_id: str) -> Gap | None:
-    """Return the gap that an operator's new position leaves or repeats; None if there is none.
+    """Return the gap that an operator's new position leaves or repeats. None if there is none.
 
     Args:
         place: Topic and partition of the source.

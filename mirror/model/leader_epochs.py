@@ -1,4 +1,4 @@
-"""The leader epochs of a partition's records, with which a broker finds a truncated log (KIP-320). Pure.
+"""The leader epochs of records, by which a broker detects a truncated log (KIP-320). Pure.
 
 Each leader of a partition has an epoch, and writes it into the batches that it appends. A fetch has the epoch of the record
 before its offset. If the log differs, the broker responds with the first differing offset: a leader that did not have all records

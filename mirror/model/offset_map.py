@@ -1,6 +1,6 @@
 """Map source offsets of a partition to target offsets, as runs. Pure.
 
-Each acknowledged batch yields runs; adjacent runs merge, so a partition without gaps is one run, whatever its length.
+Each acknowledged batch yields runs; adjacent runs merge, so a partition of any length without gaps is one run.
 MirrorMaker keeps at most 64 points of this instead, and cannot translate between them.
 """
 
@@ -40,9 +40,8 @@ class OffsetMap:
     C: `translate` and `reverse` never lead past a record that was not read.
     D: They lead past every record that was read, unless the map was thinned.
 
-    A newer run wins on the source's side, because a batch that was repeated after a crash is best read where it was written
-    last; it wins on the target's side, because a repeated target offset means that the target's log was cut, or its topic
-    deleted and created again.
+    A newer run wins on the source's side: a batch that was repeated after a crash is best read where it was written last.
+    It wins on the target's side: a repeated target offset means that the target's log was cut, or its topic recreated.
     """
 
     __slots__ = ("_counts", "_sources", "_targets")
@@ -102,7 +101,7 @@ class OffsetMap:
         return _across(self._sources, self._targets, self._counts, source)
 
     def reverse(self, target: int) -> int | None:
-        """Return the source offset at which a reader of the target resumes; rules as in `translate`."""
+        """Return the source offset at which a reader of the target resumes. Rules as in `translate`."""
         return _across(self._targets, self._sources, self._counts, target)
 
     def gapless_on_target(self, target: int, until: int) -> int:

@@ -1,4 +1,4 @@
-"""Keep the newest part of an offset map with the position, and move it to the map's topic. Pure.
+"""Keep an offset map's newest runs with the position until the map's topic has them. Pure.
 
 Position and tail are one commit, so both are known after any crash. A steady partition's tail is one run that grows; the topic
 is written once a minute, or when a tail becomes long.
@@ -18,7 +18,7 @@ MOST = 3_500  # brokers refuse metadata above 4,096 characters by default
 
 
 class Tail:
-    """Runs that the map's topic does not have yet, after the one that still grew when it was moved there."""
+    """Runs that the map's topic lacks, after the run that grew when it was moved."""
 
     __slots__ = ("_begins_at", "is_unsaved", "runs")
 
@@ -46,7 +46,7 @@ class Tail:
             self.runs.add(run.source, base + run.target, run.records)
 
     def nothing_before(self, source: int, target: int) -> None:
-        """Record that no source record from an offset on is on the target before a target offset."""
+        """Record that source records from an offset on are not before a target offset."""
         self.runs.add(source, target, 0)
 
     def text(self) -> str:

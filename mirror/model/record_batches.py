@@ -122,7 +122,7 @@ class Round(NamedTuple):
 
 
 def batches(data: bytes) -> Iterator[Batch]:
-    """Yield the complete batches of a fetch response; a cut-off tail is left for the next fetch."""
+    """Yield the complete batches of a fetch response. A cut-off tail is left for the next fetch."""
     view = memoryview(data)
     at, end = 0, len(data)
     while at + MAGIC_AT < end:

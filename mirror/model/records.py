@@ -185,7 +185,7 @@ def _field(body: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _legacy(data: bytes, base: int) -> Iterator[Record]:
-    """Yield the messages of one entry of the formats before 0.11, which may be a compressed set."""
+    """Yield the messages of one entry of a pre-0.11 format, which may be compressed."""
     crc, magic, attributes = _LEGACY.unpack_from(data, LOG_OVERHEAD)
     if zlib.crc32(memoryview(data)[LOG_OVERHEAD + 4 :]) != crc:
         raise CorruptBatch(f"the message at offset {base} does not match its CRC")

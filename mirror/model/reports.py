@@ -19,7 +19,7 @@ FORGOTTEN = "the position went with it, and it is paused until that is put back"
 
 @dataclass(slots=True)
 class Spread:
-    """Last, smallest, largest and summed value of a measure in ms; `last` is None at first.
+    """Last, smallest, largest and summed value of a measure in ms. `last` is None at first.
 
     `counts` are the values between BOUNDS_MS, the last count those above all of them.
     """

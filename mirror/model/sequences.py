@@ -1,8 +1,8 @@
 """The sequence number of a partition's next batch; a broker appends each number once. Pure.
 
-A broker does not check who sends: it appends a batch with the producer's id, its epoch and the next sequence number from any
-connection, responds with the first offset to a repeat of one of the last five, and refuses everything else. So the numbers stored
-with a position are a fence: a process that seemed dead, and a late packet, have used numbers.
+A broker does not check who sends. It appends a batch with the producer's id, its epoch and the next sequence number from any
+connection. To a repeat of one of the last five batches it responds with the first offset, and it refuses everything else. So the
+numbers stored with a position are a fence: a process that seemed dead, and a late packet, have used numbers.
 
 A: A number stands for the records after one position. If a position changes other than by records that the target has, the
    numbers end, and others begin (`None`, then those of a producer id that has never written there).
@@ -21,7 +21,7 @@ _DOUBTED = "?"
 
 
 class NextSequence(NamedTuple):
-    """Id and epoch of a producer, and the sequence number of the record after the position."""
+    """A producer's id and epoch, and the sequence number of the record after the position."""
 
     producer_id: int
     epoch: int

@@ -84,7 +84,7 @@ def ready_key(slot: int) -> int:
 
 
 def lease_key(slot: int, lane: int) -> int:
-    """Return the partition of the lease topic that has the `LeaseState` of a slot and lane.
+    """Return the partition of the lease topic for a slot and lane.
 
     No lane writes another lane's.
     """

@@ -1,7 +1,7 @@
 """Change or drop records, as Kafka Connect's transforms of single records do. Pure.
 
 Semantics: org.apache.kafka.connect.transforms of Kafka 4.1.1. Connect's transforms process a converter's output; here keys and
-values are bytes, and transforms of fields decode them as JSON. Whatever they do not change stays byte for byte the same.
+values are bytes, and transforms of fields decode them as JSON. All other bytes stay the same.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class ReplaceFields:
         return f"{{{','.join(parts)}}}"
 
 
-# --- JSON objects: whatever is not changed keeps its text -----------------------------------------------------------------
+# --- JSON objects: unchanged parts keep their text ---------------------------------------------------------------------
 
 
 class Member(NamedTuple):
@@ -226,7 +226,7 @@ _BLANK = re.compile(r"[ \t\n\r]*")
 
 
 def members(text: str) -> list[Member]:
-    """Return the fields of a JSON object, in order; raise TransformError if the text is none."""
+    """Return the fields of a JSON object, in order. Raise TransformError if the text is none."""
     try:
         return list(_members(text))
     except (ValueError, IndexError, RecursionError) as error:

@@ -54,7 +54,7 @@ _QUANTIFIER = regex.compile(r"([*+?]|\{([0-9]+)(,([0-9]+)?)?\})([?+]?)")
 
 
 class RegexError(ValueError):
-    """A pattern that Java refuses, or that cannot be translated exactly; the message has the reason."""
+    """A pattern that Java refuses, or that cannot be translated exactly. The message has the reason."""
 
 
 class SlowPattern(SettingsError):

@@ -34,7 +34,7 @@ class ReplicationPolicy:
         return parts[0] if len(parts) >= 2 else None
 
     def upstream_topic(self, topic: str) -> str | None:
-        """Return the name one hop closer to the origin; None if the name is not remote."""
+        """Return the name one hop closer to the origin. None if the name is not remote."""
         source = ReplicationPolicy.topic_source(self, topic)
         return None if source is None else topic[len(source) + len(self.separator) :]
 

@@ -15,7 +15,7 @@ FENCE = "a switch has fenced the topic; on the target it would keep the mirror i
 
 
 class Acl(NamedTuple):
-    """One ACL on a literal topic name; operation and permission in Kafka's words, such as READ."""
+    """One ACL on a literal topic name. Operation and permission in Kafka's words, such as READ."""
 
     topic: str
     principal: str

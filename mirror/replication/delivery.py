@@ -36,7 +36,7 @@ ARRIVES_S = 8.0  # how long a broker that has received a batch may take to appen
 
 
 def hold_back(partition: Partition) -> None:
-    """Write nothing to a partition until its last batch has arrived or can no longer arrive.
+    """Stop writing to a partition until its last batch has arrived or cannot arrive.
 
     The next window reads this with the position.
     """

@@ -249,7 +249,7 @@ class ExactlyOnce:
         except (BrokerError, NotAppendedError) as error:
             log.warning(
                 "%s: the offset map cannot be written (%s); records are replicated, and offsets of groups are translated less "
-                "exactly. Correct the topic as the reason says, or delete it: the mirror creates it again",
+                "exactly. Fix the reason, or delete the topic: the mirror creates it again",
                 self.plan.name,
                 error,
             )

@@ -36,7 +36,7 @@ SMALL_BYTES = 64 << 10  # a fetch that returns more is worth its cost: that is h
 
 
 def fetch_delay_s(topic_partitions: int, received_bytes: int) -> float:
-    """Return the pause (s) after a fetch of so many partitions that returned so many bytes.
+    """Return the pause (s) after a fetch, by its partitions and returned bytes.
 
     A fetch that returned nothing has waited at the broker.
     """
@@ -115,7 +115,7 @@ class Fetching:
         return frozenset(key for key, partition in self.partitions.items() if partition.fetch.is_hot)
 
     def follow_leaders(self) -> None:
-        """Start and end fetchers as the metadata's leaders change; raise the error of a failed fetcher."""
+        """Start and end fetchers as the metadata's leaders change. Raise the error of a failed fetcher."""
         by_node: dict[int, list[Partition]] = defaultdict(list)
         for (topic, number), partition in self.partitions.items():
             leader = self.source.leader(topic, number)

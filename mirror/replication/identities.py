@@ -1,4 +1,4 @@
-"""Find out which topics a flow's partitions belong to, and where a window starts on each.
+"""Find out to which topics a flow's partitions belong, and where windows start.
 
 A window starts at the position, or elsewhere if a topic was replaced.
 """

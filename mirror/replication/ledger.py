@@ -1,4 +1,4 @@
-"""Write the gaps of a window's partitions into the flow's ledger before it commits their positions."""
+"""Write a window's gaps into the flow's ledger before their positions are committed."""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ class Partition:
         self.has_arrived |= has_arrived
 
     def find_hole(self) -> None:
-        """Record what the target lost from the end of its log, as a batch after the cut shows."""
+        """Record the loss of the target log's end, which a batch after the cut shows."""
         self.hole = self.tail.last_hole()
 
     def map_from(self, offset: int) -> None:
@@ -287,7 +287,7 @@ class Partition:
         self.start = EARLIEST
 
     def map_again(self, tail: Tail, target_end: int) -> None:
-        """Continue with another tail of the offset map, at the present end of the target's log."""
+        """Continue with another tail of the offset map, at the target's log end."""
         self.tail, self.next_target_offset, self.committed = tail, target_end, None
 
     def expect(self, target_offset: int) -> None:
@@ -418,7 +418,7 @@ class Partition:
         self.pause.begin(Pause.REPLACED, reason)
 
     def fetched_from(self, max_bytes: int) -> FetchPosition:
-        """Return where to fetch it from, by the topic id of its position if that is known.
+        """Return where to fetch from, by the topic id of the position if known.
 
         The same object as before if nothing has changed: a fetch of many idle partitions compares identities first.
         """

@@ -1,4 +1,4 @@
-"""Pause and resume partitions one by one, so that no other waits; log each pause once."""
+"""Pause and resume partitions one by one, so that no other waits. Log each pause once."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Pauses:
         self._pause(partition, Pause.BACK_OFF, reason, due_s, lacks_topic=lacks_topic)
 
     def refused(self, partition: Partition, reason: str) -> None:
-        """Back off as for a record that a cluster refuses, and record it in the ledger."""
+        """Back off as for a refused record, and record the partition in the ledger."""
         partition.record_gap(Effect.REFUSED, Cause.REFUSAL, partition.acked, None, reason)
         self.back_off(partition, reason)
 
@@ -163,7 +163,7 @@ class Pauses:
 
 
 def _is_meant(pattern: JavaPattern, topic: str) -> bool:
-    """Return whether an operator paused a topic; also True if the pattern takes too long to match."""
+    """Return whether an operator paused a topic, or its pattern takes too long to match."""
     try:
         return pattern.matches(topic)
     except SlowPattern:

@@ -26,7 +26,7 @@ IDENTIFY_EVERY_S = 1.0
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Placement:
-    """Places partitions while others flow, once all that was read of them is on the target and counts."""
+    """Places partitions while others flow, once all their read records are on the target."""
 
     name: str
     source: Source
@@ -41,7 +41,7 @@ class Placement:
         self._has_failed = False
 
     def doubt(self, partition: Partition) -> None:
-        """Stop fetching a partition until the clusters have named its topics; queued batches are still sent."""
+        """Stop fetching a partition until the clusters have named its topics. Queued batches are still sent."""
         partition.doubt()
         self._is_needed.set()
 
@@ -82,7 +82,7 @@ class Placement:
         await fetching.refresh()  # a topic that was deleted and created again has other leaders
 
     def _identified(self, partition: Partition) -> None:
-        """Continue with a partition whose topic is the same, or was handled by the flow's policy."""
+        """Continue with a partition whose topic is the same, or handled by the policy."""
         if partition.fetch.truncated_to is not None:
             partition.tally.rewinds += 1
             assigned, end = partition.assigned, partition.fetch.truncated_to
@@ -99,7 +99,7 @@ class Placement:
         self.delivery.placed(partition)
 
     def _tell_hole(self, partition: Partition, first: int | None, last: int) -> None:
-        """Log and record what the target lost from the end of its log, if a batch follows the cut."""
+        """Log and record what the target's log lost, if a batch follows the cut."""
         assigned = partition.assigned
         named = f"offsets {first} to {last}" if first is not None else f"the records before offset {last + 1}"
         said = f"{assigned.remote_topic} lost the end of its log, and has been written since: {named} of the source were there"

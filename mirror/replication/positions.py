@@ -63,7 +63,7 @@ async def keep_alive(
 
 
 class PendingPosition(NamedTuple):
-    """A position of a pending commit with its sequence numbers, and the known value `before` it."""
+    """A position of a pending commit, its sequence numbers, and the known value `before` it."""
 
     partition: Partition
     acked: int
@@ -91,7 +91,7 @@ class PositionCommits:
         """Return the positions that differ from those of the target's group.
 
         Positions of deleted remote topics are left out: a broker stores none for them. But if records arrived, their position is
-        committed with them, whatever the metadata shows at the moment: without it they would be copied again.
+        committed with them, even if the metadata lacks the topic: without it they would be copied again.
         """
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         written: list[PendingPosition] = []
@@ -99,7 +99,7 @@ class PositionCommits:
             if partition.start is not None or partition.acked == partition.committed:
                 continue
             if partition.awaits_operator:
-                continue  # whatever is new: writing the old position would overwrite the operator's change
+                continue  # writing the old position would overwrite the operator's change
             assigned = partition.assigned
             if partition.has_arrived or is_there(target, assigned):
                 metadata = PositionMetadata(

@@ -1,4 +1,4 @@
-"""Keep the ids of a flow's producers on its target, where the reverse flow recognizes its records.
+"""Register a flow's producer ids on its target, for the reverse flow to recognize.
 
 Each record batch has the id of the producer that wrote it, and a cluster assigns an id once. A bidirectional flow writes its
 ids into a topic of its target. A reader of a batch there, and then of that topic, knows whether the flow wrote the batch.
@@ -49,7 +49,7 @@ class Registration:
 
 
 class RegisteredProducers(NamedTuple):
-    """Which producers are registered; or the reason why that is unknown, "" if it is known."""
+    """The registered producers. If they are unknown, `unknown` has the reason."""
 
     producers: frozenset[int] = frozenset()
     unknown: str = ""
@@ -122,7 +122,7 @@ class ProducerRegistry:
         if not cluster.knows(*place):
             await cluster.refresh()
         if not cluster.knows(*place):
-            raise KafkaError(f"topic {self.topic} is not there, or not to be seen")
+            raise KafkaError(f"topic {self.topic} does not exist, or this client may not describe it")
         if (topic_id := cluster.topic_id(self.topic)) != self._topic_id:
             self._topic_id, self._next = topic_id, 0  # it was created again; ids are not given twice
         async for offset, record in read_followed(cluster, place, self._next):

@@ -1,4 +1,4 @@
-"""Bound the records that a slot and flow has read and the target has not acknowledged."""
+"""Bound the records of a slot and flow that the target has not acknowledged."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ReadAhead:
             self.room.set()
 
     def put_back(self, partition: Partition, taken: list[Batch], start: int) -> None:
-        """Queue batches again from an offset on; a batch that starts before it stays in `taken`, too."""
+        """Queue batches again from an offset on. A batch that starts before it stays in `taken`, too."""
         while taken and taken[-1].last_offset >= start:
             last = taken[-1]
             partition.backlog.queue.appendleft(last)

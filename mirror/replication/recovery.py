@@ -50,7 +50,7 @@ def matched(
     target_from: int,
     transforms: Transforms = (),
 ) -> OffsetMap | None:
-    """Return where the target's records from an offset on were on the source; None if they differ.
+    """Return where the target's records from an offset on were on the source. None if they differ.
 
     Args:
         source: Batches of the source's partition, those of aborted transactions emptied; at least as many records.
@@ -343,7 +343,7 @@ async def _after_deleted(where: str, expected: ExpectedTail, target: Source, *, 
 
 
 def _record_possible_repeats(where: str, expected: ExpectedTail, why: str) -> None:
-    """Resume at the position and log that the target may already have some of the next records."""
+    """Resume at the position, and log that the target may have some records after it."""
     said = f"{expected.records} records may be written twice: {why}"
     log.warning("%s: %s", where, said)
     last = expected.source_from + expected.records - 1
@@ -395,7 +395,7 @@ async def _compared(
 
 
 def _moved(partition: Partition, expected: ExpectedTail, runs: OffsetMap, *, is_shared: bool) -> bool:
-    """Move past records that both sides have; return False if the position is beyond them already.
+    """Move past records that both sides have. Return False if the position is beyond them already.
 
     `is_shared`: others write to the remote topic too, so offsets do not count this flow's records.
     """

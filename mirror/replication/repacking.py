@@ -87,7 +87,7 @@ class Repacking:
         return batch.last_offset + 1
 
     def _pack(self, partition: Partition) -> int:
-        """Copy the next batch, or repack the records of some; return the source offset after them."""
+        """Copy the next batch, or repack the records of some. Return the source offset after them."""
         batch, ready = partition.backlog.queue[0], partition.backlog.ready
         if batch.is_control:
             self._read_ahead.take_out(partition)

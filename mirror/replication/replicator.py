@@ -33,7 +33,7 @@ WITHDRAWS_EVERY_S = 0.2
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Replicator:
-    """Runs until it is stopped; once drained, `acked` of each partition is exactly what the target has."""
+    """Runs until it is stopped. Once drained, `acked` of each partition is exactly what the target has."""
 
     name: str  # the flow, for the log
     source: Source  # reads the source
@@ -95,7 +95,7 @@ class Replicator:
         return self._fetching.busy
 
     def report(self, slot: SlotReport) -> SlotReport:
-        """Return a report with the time spent, the records read, and what is left of them."""
+        """Return a report: the time spent, the records read, and the records not sent."""
         read_ahead, polled = self.read_ahead, self._fetching.polled
         return slot._replace(
             sending_s=self._sending.spent_s,

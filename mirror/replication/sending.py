@@ -100,7 +100,7 @@ class Sending:
         except TransformError as error:
             self.pauses.refused(partition, str(error))
             return
-        except Exception as error:  # noqa: BLE001 - whatever a hostile batch causes, only its partition stops
+        except Exception as error:  # noqa: BLE001 - after any error of a hostile batch, only its partition stops
             self.pauses.back_off(partition, f"a batch at source offset {partition.acked} cannot be read: {error!r}")
             return
         if following is not None:

@@ -1,4 +1,4 @@
-"""Open a slot's transactional producer by the id in its lease, and end its predecessor's transactions."""
+"""Open a slot's transactional producer, and end its predecessor's transactions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Claim = Callable[[Target], Awaitable[None]]
 
 
 class SlotProducer:
-    """Writes a transactional id into the lease before its first use, so that a successor fences it.
+    """Writes a transactional id into the lease before its use, so that successors fence it.
 
     Attributes:
         spare: Number of the transactional id: 0, or that of a spare one.

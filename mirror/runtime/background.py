@@ -46,7 +46,7 @@ class BackgroundCall(Generic[T]):
         self._pending: tuple[Future[T], float] | None = None
 
     def ask(self, question: Callable[[], T], *, within_s: float) -> tuple[T, float] | None:
-        """Start a call unless the last one still runs; return a result and its start, epoch seconds.
+        """Start a call unless the last one still runs. Return a result and its start, epoch seconds.
 
         None if it has not ended in time: the next call waits for it. Raises what the call raises.
         """

@@ -49,7 +49,7 @@ class ClassArchive:
         return f"-XX:SharedArchiveFile={self._path}" if self.is_there else ""
 
     def jvm_option(self) -> str:
-        """Return the options that use or write the archive; "" if its folder is not writable."""
+        """Return the options that use or write the archive, "" if its folder is read-only."""
         if option := self.use_option():
             return option
         try:
@@ -72,7 +72,7 @@ class ClassArchive:
 
 
 def _fingerprint(java: str, jars: Path) -> str:
-    """Return a short name for this Java and these jars; the JVM refuses both if changed in place."""
+    """Return a short name for this Java and these jars. The JVM refuses both if changed in place."""
     program = Path(java).resolve()
     modules = program.parents[1] / "lib" / "modules"
     stamp = modules.stat().st_mtime_ns if modules.is_file() else 0

@@ -17,7 +17,7 @@ class Clock:
         self._ahead_s = wall() - steady()
 
     def set_back_s(self) -> float:
-        """Return how far the wall clock was set back since the last look; 0 if it was not."""
+        """Return how far the wall clock was set back since the last look, else 0."""
         ahead_s = self._wall() - self._steady()
         back_s, self._ahead_s = self._ahead_s - ahead_s, ahead_s
         return back_s if back_s > STEP_S else 0.0

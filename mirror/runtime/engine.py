@@ -33,7 +33,7 @@ class WindowQueries(Query, Protocol):
     """The lanes: each plans a window and serves its slots, then the next one."""
 
     def finish(self, within_s: float) -> bool:
-        """Wait until the running windows have ended, after the plan stops them; return False on a time-out."""
+        """Wait until the running windows have ended, after the plan stops them. Return False on a time-out."""
 
 
 class Engine(Protocol):

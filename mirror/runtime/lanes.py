@@ -1,4 +1,4 @@
-"""Detect lanes that hang, because a JVM or a worker is frozen, and lanes that end again and again."""
+"""Detect lanes that hang (a JVM or worker is frozen) or end again and again."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def first_few(names: Sequence[str]) -> str:
 
 
 class _OneLine(logging.Formatter):
-    """Keeps an event on one line, whatever names are in it; a traceback follows on its own lines."""
+    """Keeps an event on one line, even if names contain line ends. A traceback follows on its own lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, its name in logging
         return one_line(super().formatMessage(record))

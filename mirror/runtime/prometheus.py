@@ -17,7 +17,7 @@ TIMEOUT_S = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiringAlert:
-    """A firing alert: its labels, its start, and its rule's texts; a link is "" if there is none."""
+    """A firing alert: its labels, its start, and its rule's texts. A missing link is ""."""
 
     name: str
     labels: Mapping[str, str]

@@ -118,7 +118,7 @@ class StateFolder:
 
 
 def _runs(text: str) -> dict[int, str]:
-    """Return the runs that a file names, with their places; "" for a file of an earlier version."""
+    """Return the runs that a file names, with their places, "" for an older file."""
     lines = [line.partition(" ") for line in text.splitlines()]
     return {int(run): place for run, _, place in lines if run.isdecimal()}
 

@@ -36,7 +36,7 @@ def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int], width: int
 
 
 def _lines(widths: Sequence[int], width: int) -> list[range]:
-    """Return the columns of each line; the last column is as wide as the rest of the line."""
+    """Return the columns of each line. The last column is as wide as the rest of the line."""
     found, begin, used = [], 0, 0
     for column, wide in enumerate(widths):
         least = min(wide, LEAST_TEXT) if column == len(widths) - 1 else wide

@@ -22,7 +22,7 @@ class SparkEngine:
 
     @classmethod
     def start(cls, settings: Mapping[str, str], *, tasks: int, archive: ClassArchive | None = None) -> Self:
-        """Start Spark; `archive` is the JVM's class archive, by default that of Spark and Java in use.
+        """Start Spark. `archive` is the JVM's class archive, by default that of the installed Spark and Java.
 
         Raises:
             SettingsError: the Spark cluster has no room for so many tasks.

@@ -26,7 +26,7 @@ class Plan:
 
 
 def write_plan(path: Path, plan: Plan) -> None:
-    """Replace the plan file atomically; it holds client settings, so only its owner may read it."""
+    """Replace the plan file atomically. It holds client settings, so only its owner may read it."""
     partial = path.with_suffix(".partial")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

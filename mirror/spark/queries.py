@@ -70,7 +70,7 @@ class Lanes:
         return ended
 
     def finish(self, within_s: float) -> bool:
-        """Wait until the running windows have ended (the plan stops them); return False on a time-out."""
+        """Wait until the running windows have ended (the plan stops them). Return False on a time-out."""
         waiters = [threading.Thread(target=_processed, args=(q,), daemon=True) for q in self._queries.values()]
         for waiter in waiters:
             waiter.start()

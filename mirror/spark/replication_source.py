@@ -83,7 +83,7 @@ class LaneReader(DataSourceStreamReader):
         return {"window": window + self._lanes} if self._is_due(window) else start
 
     def _is_due(self, window: int) -> bool:
-        """Wait until a window must be planned, with the then current plan; return False on a stop."""
+        """Wait until a window must be planned, with the then current plan. Return False on a stop."""
         due_s, parent = window * self._window_ms / 1000 - AHEAD_S, os.getppid()
         while not self._plan.current().is_stopping:
             wait_s = due_s - time.time()

@@ -85,7 +85,7 @@ class Spark:
 
     @classmethod
     def start(cls, settings: Mapping[str, str], archive: ClassArchive, *, tasks: int) -> Spark:
-        """Start Spark with room for `tasks` at once; they wait for networks, so cores may be fewer.
+        """Start Spark with room for `tasks` at once. They wait for networks, so cores may be fewer.
 
         Spark runs in this machine's own JVM unless `settings` name a cluster as spark.master.
 

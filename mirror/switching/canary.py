@@ -21,7 +21,7 @@ ENDS_S = 30.0  # to flush what is in flight, or to leave a group
 
 
 class Canary:
-    """A producer and a consumer group on one cluster or the other; a context manager that ends both.
+    """A producer and a consumer group on one cluster or the other. The context manager ends both.
 
     Attributes:
         acked: Values that a cluster has acknowledged, by the name given to their place.
@@ -59,7 +59,7 @@ class Canary:
         self._writer = _InThread(lambda stop: self._write(options, acked, stop), f"canary writes on {cluster}")
 
     def stop_writing(self) -> None:
-        """Wait for what is in flight, and write no more; raise MirrorError if a record was refused."""
+        """Wait for what is in flight, and write no more. Raise MirrorError if a record was refused."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer.end()
@@ -77,7 +77,7 @@ class Canary:
             reader.raise_failure()
 
     def await_read(self, cluster: str, *, count: int = 1, within_s: float) -> None:
-        """Wait until the group has read so many of the records that were written on a cluster.
+        """Wait until the group has read so many of a cluster's records.
 
         Raises:
             MirrorError: not within the time, or the group or the producer ended.

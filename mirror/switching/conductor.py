@@ -1,4 +1,4 @@
-"""Conduct a switch step by step, recording each before and after, so that any machine can resume."""
+"""Conduct a switch, and record each step so that any machine can resume."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def conduct(scope: Scope, journal: Journal, run: SwitchRun, how: SwitchOptions) 
     """Do the rest of a run, and return it done.
 
     Raises:
-        MirrorError: a step failed; what was done is kept, and a repeated call resumes after it.
+        MirrorError: a step failed. Finished steps are kept, and a repeated call resumes after them.
     """
     with journal.taken(run):
         while (step := run.next) is not None:

@@ -1,4 +1,4 @@
-"""Rehearse a switch and the failback with a canary topic and group, and keep the measurements."""
+"""Rehearse switch and failback with a canary topic and group, and keep the measurements."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def journal_of(scope: Scope) -> Journal:
 
 
 def rehearse(scope: Scope, how: SwitchOptions, *, rate: int) -> Drill:
-    """Switch over and back with the canary, keep the measurements on the target, and return them.
+    """Switch over and back with the canary; keep and return the measurements.
 
     Raises:
         MirrorError: another process rehearses this flow, or the target does not store the result. Failed steps are in the result.

@@ -32,7 +32,7 @@ def lacking(cluster: Cluster, topics: Sequence[str], *, keeps_readers: bool) -> 
 
 
 def denied(cluster: Cluster, acls: Sequence[Acl]) -> bool:
-    """Add the ACLs of a fence; return whether the cluster has an authorizer, which ACLs need.
+    """Add the ACLs of a fence. Return whether the cluster has an authorizer, which ACLs need.
 
     Raises:
         MirrorError: the cluster refuses.

@@ -24,7 +24,7 @@ ENDS = "ends"  # another one: the log ends
 
 
 def fence_writers(work: StepContext) -> StepResult:
-    """Deny writing the source's topics, and wait until their logs are stable; repeat for new topics."""
+    """Deny writing the source's topics, and wait until their logs are stable. Repeat for new topics."""
     scope = work.scope
     acls: set[Acl] = set(acls_of(work.run))
     ends: Mapping[TopicPartition, int] = {}
@@ -97,7 +97,7 @@ def whole_plan(work: StepContext) -> FlowPlan:
 
 
 def await_counterparts(work: StepContext) -> None:
-    """Wait until the mirror has created what the target lacks, for as long as a step may wait."""
+    """Wait until the mirror has created the target's missing topics, within the step's limit."""
     deadline = time.monotonic() + work.within_s
     while absent := work.scope.absent(work.scope.plan()):
         if time.monotonic() > deadline:

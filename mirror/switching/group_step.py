@@ -21,7 +21,7 @@ QUIET_S = 5.0  # a reader without members whose offsets have not moved for so lo
 
 
 def remembered(work: StepContext, moves: Sequence[Moved]) -> list[Moved]:
-    """Return moves with where the groups stood before an attempt that a crash ended."""
+    """Return moves with the groups' offsets before an attempt that a crash ended."""
     before = {each[:3]: each.before for each in work.journal.read().moves(work.run)}
     return [each._replace(before=before[each[:3]]) if each[:3] in before else each for each in moves]
 

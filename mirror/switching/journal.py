@@ -1,4 +1,4 @@
-"""Keep runs in a compacted topic on the flow's target, with one writing conductor at a time.
+"""Keep runs in a compacted topic on the target; one conductor writes at a time.
 
 So any machine can resume a run. A conductor writes in transactions by one transactional id for the flow: a later conductor fences
 the earlier one, whose next write fails. Before that it checks for a while whether the other one still writes: a live conductor
@@ -88,7 +88,7 @@ class Entries:
 
 
 class Journal:
-    """The runs of one flow; `taken` makes this process the writer, in a context with a heartbeat."""
+    """The runs of one flow. `taken` makes this process the writer, in a context with a heartbeat."""
 
     def __init__(self, flow: Flow, target: Cluster, book: JournalTopic = SWITCHES) -> None:
         self._flow = flow
@@ -173,7 +173,7 @@ class Journal:
         self._asked(lambda: self._writing().init_transactions(WITHIN_S))
 
     def save(self, run: SwitchRun, moves: Iterable[Moved] = ()) -> None:
-        """Write the state of the run, and moves of groups that are about to be made.
+        """Write the state of the run, and group moves that are about to be made.
 
         Raises:
             TakenOverError: another conductor has begun to write.
@@ -199,7 +199,7 @@ class Journal:
                 self._write(dict.fromkeys(keys))
 
     def keep_fence(self, run_id: str, acls: Collection[Acl]) -> None:
-        """Write the ACLs of a reverse flow's run on topics of this target, none if they are removed.
+        """Write the ACLs of a reverse flow's run on this target's topics; none: they are removed.
 
         A failover to this target reads them here, because the journal of the reverse flow is lost with the other cluster.
         They are written outside of transactions, so that they end no conductor.
@@ -264,7 +264,7 @@ class Journal:
             return TakenOverError(f"{self._flow.name}: another conductor has resumed this run; this one stops.")
         return MirrorError(
             f"{self._flow.name}: {self._topic} on {self._flow.target.alias} accepts no record ({what.str()}). "
-            "What was done is kept; run the same command again to resume."
+            "Finished steps are kept; run the same command again to resume."
         )
 
     def _writing(self) -> Producer:

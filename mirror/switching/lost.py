@@ -29,7 +29,7 @@ GAPS = "gaps"  # a fact of the step GAP
 
 
 def tell_gap(work: StepContext) -> StepResult:
-    """Report for each partition up to where it was replicated, and the last seen log end."""
+    """Report each partition's replicated offset, and its last seen log end."""
     scope = work.scope
     plan = scope.plan()
     places = scope.partitions(plan)

@@ -41,7 +41,7 @@ class Moved(NamedTuple):
 
 
 def wanted_moves(scope: Scope, groups: Sequence[Group], there: Mapping[str, Group]) -> list[Moved]:
-    """Return the place of each group on the target, along the flow and back along the one that leads here.
+    """Return each group's place on the target, along the flow and the reverse flow.
 
     `after` is None if no offset is known to resume from. Offsets that a mirror has set on the source, and no reader has moved
     since, came from the target: they are left alone there.
@@ -147,11 +147,11 @@ async def _commit(offsets: GroupOffsets, group: str, wanted: Wanted, known: Mapp
     await patiently(lambda: commit_with_metadata(offsets, group, wanted))
     found = await patiently(lambda: offsets.committed(group, wanted))
     wrong = [place for place, (offset, _) in wanted.items() if found.get(place, (-1, ""))[0] != offset]
-    return f"{wrong[0][0]}-{wrong[0][1]} stands elsewhere" if wrong else ""
+    return f"{wrong[0][0]}-{wrong[0][1]} is at another offset" if wrong else ""
 
 
 def _create(scope: Scope, topic: str) -> None:
-    """Create the topic of the notes if the flow's processes, of an earlier version, have not."""
+    """Create the topic of the notes, unless the flow's processes have."""
     factor, configs = scope.flow.replication_factor, {"cleanup.policy": "compact", **SOON_COMPACTED}
     objection = scope.target.create(topic, partitions=1, replication_factor=factor, configs=configs)
     if objection:

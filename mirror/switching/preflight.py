@@ -55,7 +55,7 @@ class Preflight:
 
     @property
     def missing(self) -> int | None:
-        """Records that would be lost if the source failed now; None if unknown for some topic."""
+        """Records that would be lost if the source failed now. None if unknown for some topic."""
         known = [topic.missing for topic in self.topics if topic.missing is not None]
         return sum(known) if len(known) == len(self.topics) else None
 
@@ -206,17 +206,16 @@ def _of_fence(scope: Scope, topics: Iterable[str], operations: frozenset[str] | 
         if not scope.source.has_authorizer():
             return
     except AuthorizerUnknown as error:
-        yield f"ACLs of {source} cannot be read ({error}), which a fence needs; grant DESCRIBE and ALTER, or say --fence none"
+        yield f"ACLs of {source} cannot be read ({error}), which a fence needs; grant DESCRIBE and ALTER, or pass --fence none"
         return
     if operations is not None and ALTER not in operations:
-        yield f"this client may not ALTER cluster {source}, which a fence needs; grant it, or say --fence none"
+        yield f"this client may not ALTER cluster {source}, which a fence needs; grant it, or pass --fence none"
     bare = scope.source.without_acls(topics)
     if scope.fence is Fencing.ACLS and bare:
         yield (
             f"no ACL is about {pluralized(len(bare), 'topic')} ({first_few(sorted(bare))}); "
-            f"where {source} lets everybody do what no ACL forbids, a fence would keep readers out too. "
-            "Say --fence acls-and-read to let everybody go on reading them, or "
-            "--fence none"
+            f"if {source} allows everything that no ACL denies, a fence would stop consumers too. "
+            "Pass --fence acls-and-read to keep these topics readable, or --fence none"
         )
 
 
@@ -250,7 +249,7 @@ def _of_other_types(scope: Scope) -> Iterable[str]:
     others = scope.groups_of_other_types()
     if others:
         yield (
-            f"{pluralized(len(others), 'group')} of {scope.source.alias} stay behind, because only consumer groups are moved: "
+            f"{pluralized(len(others), 'group')} of {scope.source.alias} stay on it, because only consumer groups are moved: "
             f"{first_few([f'{group.name} ({group.kind})' for group in others])}"
         )
 

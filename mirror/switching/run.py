@@ -46,7 +46,7 @@ STEPS: Mapping[Kind, tuple[Step, ...]] = {
 
 
 class StepState(Enum):
-    """WAITING -> RUNNING -> DONE or FAILED; a FAILED step runs again; an abort makes done steps UNDONE."""
+    """WAITING -> RUNNING -> DONE or FAILED. A FAILED step runs again. An abort makes done steps UNDONE."""
 
     WAITING = "waiting"
     RUNNING = "running"

@@ -103,7 +103,7 @@ class Scope:
         return cls(flow, back, topics, groups, fence, kind is Kind.FAIL_OVER, brought, frozenset(without))
 
     def reversed(self) -> Scope:
-        """Return the scope of the reverse flow, with all of its topics; of a drill, the same canary."""
+        """Return the scope of the reverse flow, with all of its topics. A drill keeps its canary."""
         assert self.back is not None
         if self.canary:
             return Scope(self.back, self.flow, fence=self.fence, canary=self.canary)
@@ -114,7 +114,7 @@ class Scope:
         """Return the scope of a drill along the flow `name`: its canary.
 
         Raises:
-            SettingsError: the file has no such flow, or none that carries canaries.
+            SettingsError: the file has no such flow, or the flow does not carry canaries.
         """
         flow = flow_named(settings, name, command="drill")
         if not flow.has_canaries:
@@ -148,7 +148,7 @@ class Scope:
         return [place for place in plan.absent if self._is_chosen(place.topic)]
 
     def seen_only(self, plan: FlowPlan, seen: Mapping[TopicPartition, Sample]) -> dict[TopicPartition, Sample]:
-        """Return what was seen on the source but is not on the target, by remote topic and partition."""
+        """Return what the source has but the target lacks, by remote topic and partition."""
         brought = {place.on_target for place in plan.partitions}
         return {
             place: sample

@@ -141,7 +141,7 @@ def carry_settings(work: StepContext) -> StepResult:
 
 
 def move_groups(work: StepContext) -> StepResult:
-    """Wait until no chosen group reads on the source, and move each to its exact target offset."""
+    """Wait until no chosen group reads the source, then move each to its target offset."""
     scope = work.scope
     groups = left(work)
     whole_plan(work)
@@ -198,7 +198,7 @@ def literally(topic: str) -> str:
 
 
 def start_reverse(work: StepContext) -> StepResult:
-    """Resume the reverse flow if an earlier switch paused it, and check that a process replicates it."""
+    """Resume the reverse flow if a switch paused it, and check that it is replicated."""
     scope = work.scope
     if scope.back is None:
         return StepResult(["no flow back is asked for"])

@@ -53,7 +53,7 @@ def write_tail(work: StepContext) -> StepResult:
     topics = sorted({topic for topic, _ in tails})
     return StepResult(
         [
-            f"{pluralized(sum(counts.values()), 'record')} of {back.source.alias} never crossed: {fence.named(counts)}",
+            f"{pluralized(sum(counts.values()), 'record')} of {back.source.alias} were never mirrored: {fence.named(counts)}",
             f"they are in {file}",
             f"their topics stay paused in {back.flow.name}: 'kafka-mirror positions resume' replicates them",
         ],

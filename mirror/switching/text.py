@@ -123,7 +123,7 @@ def drill_text(drill: Drill) -> str:
 
 
 def took_s(run: SwitchRun) -> float | None:
-    """Return how long readers and writers waited, from the first to the last step; None if unfinished."""
+    """Return how long readers and writers waited, from the first to the last step. None if unfinished."""
     steps = [run.step(step) for step in STEPS[run.kind]]
     began, ends = steps[0].began_s, [step.ended_s for step in steps]
     if run.state is not RunState.DONE or began is None or None in ends:

@@ -1,4 +1,4 @@
-"""Cut a comparison into pieces of the offset map, and compare both sides of a piece. Pure."""
+"""Cut a comparison into pieces of the offset map, and compare both sides. Pure."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Scope:
 
 
 def clipped(run: OffsetRun, source_start: int, target_start: int) -> OffsetRun:
-    """Return the part of a run that neither log has deleted; its count may be 0 or less."""
+    """Return the part of a run that neither log has deleted. Its count may be 0 or less."""
     return run.after(max(0, source_start - run.source, target_start - run.target))
 
 
@@ -119,7 +119,7 @@ def newest(runs: list[OffsetRun], last: int | None) -> list[OffsetRun]:
 
 
 def compared(piece: Piece, source: Iterable[Batch], target: Iterable[Batch]) -> Finding:
-    """Compare both sides of a piece record by record, each with the one in its place."""
+    """Compare both sides of a piece, record by record."""
     theirs = {record.offset - piece.source: record for record in _records(source, piece.source, piece.records)}
     ours = {record.offset - piece.target: record for record in _records(target, piece.target, piece.records)}
     found, digest = Finding(), hashlib.blake2b(digest_size=8)
@@ -143,7 +143,7 @@ def compared(piece: Piece, source: Iterable[Batch], target: Iterable[Batch]) -> 
 
 
 def _changed(record: Any, transforms: Transforms) -> Any:
-    """Return a source record as its copy should be; unchanged if a transform drops or refuses it."""
+    """Return a source record as its copy should be. Unchanged if a transform drops or refuses it."""
     if not transforms:
         return record
     try:

@@ -209,16 +209,16 @@ def _again(do: Callable[[], None]) -> Iterator[None]:
 
 
 FAILURES: dict[str, Callable[[Scene], None]] = {
-    "the target stands still": partial(_freeze, "target"),
+    "the target is frozen": partial(_freeze, "target"),
     "the target is killed": partial(_kill, "target"),
-    "the target's cable is pulled": partial(_pull, "target"),
-    "the source stands still": partial(_freeze, "source"),
+    "the target is cut off": partial(_pull, "target"),
+    "the source is frozen": partial(_freeze, "source"),
     "the source is killed": partial(_kill, "source"),
-    "the source's cable is pulled": partial(_pull, "source"),
-    "the mirror stands still": _freeze_appliance,
+    "the source is cut off": partial(_pull, "source"),
+    "the mirror is frozen": _freeze_appliance,
     "the mirror is killed": _kill_appliance,
     "one process of two is killed": _kill_one_of_two,
-    "all workers stand still": _freeze_workers,
+    "all workers are frozen": _freeze_workers,
     "the mirror is killed again and again": _crash_loop,
     "retention deletes what was not copied": _lose_records,
     "the target refuses a topic's records": _refuse_records,

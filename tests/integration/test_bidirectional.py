@@ -74,7 +74,7 @@ def spread(written: dict[str, list[str]]) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("mode", ["", EXACTLY_ONCE], ids=["at least once", "exactly once"])
-def test_each_record_is_once_on_each_side_whoever_dies(primary, backup, topic, tmp_path, mode):
+def test_each_record_is_once_on_each_side_after_any_kill(primary, backup, topic, tmp_path, mode):
     """Writers on both clusters, before, during and after; all processes are killed twice while everything flows."""
     for cluster in (primary, backup):
         create(cluster, topic, PARTITIONS)
@@ -128,7 +128,7 @@ def mesh(folder: Path, primary, backup, flow: str, topic: str, *, is_bidirection
     return Mesh(folder, {"a": primary.bootstrap, "b": backup.bootstrap}, [flow], topic, extra)
 
 
-def test_a_flow_that_was_one_way_goes_both_ways_from_where_an_operator_says(primary, backup, topic, tmp_path):
+def test_a_one_way_flow_becomes_bidirectional_at_the_operators_position(primary, backup, topic, tmp_path):
     """What it wrote before its producers were registered cannot be told from other records.
 
     Nor can anybody tell what the flow back wrote that has never begun: until it has, nothing crosses.

@@ -99,7 +99,7 @@ def appliance(primary, backup, topic, group, tmp_path):
 
 
 @pytest.mark.spark
-def test_a_group_that_fails_over_reads_on_exactly_where_it_stood(primary, backup, topic, group, java, appliance):
+def test_a_group_that_fails_over_resumes_at_its_exact_offset(primary, backup, topic, group, java, appliance):
     """Across transaction markers and aborted transactions, from each offset there is, by Kafka's own translation."""
     remote = f"primary.{topic}"
     create(primary, topic)
@@ -210,7 +210,7 @@ def test_idle_groups_of_the_target_are_moved_and_no_other(primary, backup, topic
             reader.close()
 
 
-def test_nothing_is_said_before_something_is_replicated_and_nothing_foreign_stops_it(
+def test_no_checkpoint_before_the_first_record_and_foreign_records_are_skipped(
     primary, backup, topic, group, java, appliance
 ):
     remote = f"primary.{topic}"

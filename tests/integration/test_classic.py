@@ -74,7 +74,7 @@ def test_two_sources_go_into_one_target_under_the_same_names(primary, backup, to
     assert "--abort.on.send.failure has no effect: a record that cannot be written" in running.log.read_text()
 
 
-def test_it_goes_on_where_the_group_stands_and_spreads_over_other_partition_counts(primary, backup, topic, tmp_path):
+def test_classic_resumes_at_the_group_and_spreads_over_other_partition_counts(primary, backup, topic, tmp_path):
     """Partition 0 of the source was mirrored up to 30 by MirrorMaker 1; the target has three partitions for two."""
     keys = [b"k%d" % (n % 11) for n in range(200)]
     create(primary, topic, 2)

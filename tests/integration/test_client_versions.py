@@ -167,7 +167,7 @@ def test_batches_of_every_codec_are_read_back_and_a_session_names_only_what_has_
     played(broker, scene)
 
 
-def test_another_connection_goes_on_with_the_numbers_and_what_comes_late_is_not_appended(broker, topic):
+def test_another_connection_continues_the_numbers_and_late_batches_are_refused(broker, topic):
     """The fence of the default mode."""
     create(broker, topic)
 
@@ -255,7 +255,7 @@ def create_again(broker: Broker, topic: str) -> None:
     eventually(is_created, within_s=30, because="the topic is gone for good")
 
 
-def test_a_topic_that_was_replaced_is_not_gone_on_with_where_brokers_know_topics_by_their_ids(broker, topic):
+def test_brokers_with_topic_ids_refuse_reads_and_writes_of_a_replaced_topic(broker, topic):
     """Fetches go by ids from 3.1 on, batches from 4.0 on; before, a topic of the same name is taken for the same."""
     create(broker, topic)
 

@@ -54,7 +54,7 @@ FAMILY = "kafka_mirror_drill_"
 
 
 @pytest.mark.nightly
-def test_drills_measure_touch_nobodys_data_and_follow_one_that_was_killed(tmp_path):
+def test_drills_measure_touch_no_other_data_and_run_after_a_killed_drill(tmp_path):
     with pair(tmp_path, ["orders"], extra=EXTRA) as clusters:
         before = {broker.name: acls(broker) for broker in (clusters.primary, clusters.backup)}
         with load(clusters.primary, "orders", rate=50):

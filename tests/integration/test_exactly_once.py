@@ -94,9 +94,7 @@ def test_what_a_killed_appliance_left_open_is_ended_by_the_next_start(appliance,
     equal(appliance, primary, backup, topic)
 
 
-def test_a_broker_that_comes_back_with_positions_of_a_while_ago_makes_nobody_repeat_a_record(
-    appliance, primary, backup, topic
-):
+def test_a_broker_that_returns_with_old_positions_causes_no_duplicates(appliance, primary, backup, topic):
     """As one did after `kill -9`, with a group's offsets of minutes before. Which window was the last, it still knows here."""
     [flow] = load_settings(appliance.file).flows
     group = "mirror.primary->backup"

@@ -28,24 +28,24 @@ ELSEWHERE = (
     "let a second process join, kill -9 one of the two",  # test_processes.py
     "let a second process join, stop one of the two for 5 to 60 s",  # likewise
     "a slow disk under the source",  # ./soak, as the next one
-    "pull the source's cable",  # ./soak: the target's is the one over which something is written
+    "cut off the source",  # ./soak: the target's is the one over which something is written
     *OF_STATE,  # likewise; each has a test of its own
 )
 WITH_POSITIONS = (
     "die when a batch is acknowledged",
-    "die while a commit is on its way",
+    "die while a commit is in flight",
     "die when positions are committed",
 )
 POINTS = (
     *WITH_POSITIONS,
-    "die while a batch is on its way",
+    "die while a batch is in flight",
     "die when the offset map is written",
     "die when a lease is given back",
 )
 IN_TRANSACTIONS = (  # what transactions are there for; the rest does not know how the target is written
     "kill -9 all workers",
-    "kill -9 the appliance",
-    "stop the appliance, then continue it",
+    "kill -9 the mirror",
+    "suspend the mirror, then resume it",
     "kill -9 the target",
     "freeze the target",
     "cut the target off",
@@ -58,7 +58,7 @@ BOUNDED = {
 }
 
 
-ON_SPARK = ("kill -9 one worker", "kill -9 all workers", "kill -9 the JVM", "kill -9 the appliance")
+ON_SPARK = ("kill -9 one worker", "kill -9 all workers", "kill -9 the JVM", "kill -9 the mirror")
 
 
 @pytest.fixture(scope="module")

@@ -289,7 +289,7 @@ def resident_mib(pids: list[int]) -> float:
 
 
 @pytest.mark.nightly
-def test_memory_stays_bounded_whatever_the_backlog(appliance, primary, backup, topic):
+def test_memory_stays_bounded_for_any_backlog(appliance, primary, backup, topic):
     """300 MB wait on the source, the target is frozen for a while: what is read ahead is not more than the budget."""
     value = os.urandom(1000)
     eventually(lambda: appliance.workers(), within_s=30, because="the workers are up")

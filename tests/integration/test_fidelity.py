@@ -215,9 +215,7 @@ def test_a_batch_too_large_for_the_target_is_split_until_it_fits(mirror, primary
     assert differences(primary, backup, topic, f"primary.{topic}") == []
 
 
-def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on_when_mended(
-    mirror, primary, backup, topic
-):
+def test_a_too_large_record_pauses_only_its_partition_until_the_limit_is_raised(mirror, primary, backup, topic):
     remote = f"primary.{topic}"
     create(backup, remote, 2, max_message_bytes="50000")
     kept_s = 100 * 365 * 86400
@@ -283,7 +281,7 @@ def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on
     ],
     ids=["a time beyond the target's limits", "no key for a compacted topic, in transactions"],
 )
-def test_a_record_that_the_target_refuses_is_named_alone_in_its_batch_and_goes_when_mended(
+def test_a_refused_record_is_named_within_its_batch_and_sent_after_the_fix(
     request, mirror, topic, flow, refused, theirs, mended, said
 ):
     """Both sides of it are in its batch: what is before it crosses, and what is behind it waits.

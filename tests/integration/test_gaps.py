@@ -99,9 +99,7 @@ def tail(running: RunningAppliance) -> str:
     return running.log.read_text().rpartition("replicating ")[2]
 
 
-def test_what_the_target_has_is_not_told_as_lost_though_a_killed_process_had_no_position_behind_it(
-    primary, backup, topic, tmp_path
-):
+def test_copied_records_without_a_position_are_not_listed_as_lost(primary, backup, topic, tmp_path):
     """The source's retention deletes everything while the process is down, also what it had copied since its last position."""
     create(primary, topic, 2)
     running = RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic)

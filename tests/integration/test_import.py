@@ -79,7 +79,7 @@ def ask(address: str, path: str, method: str = "GET", body: object = None) -> ob
 
 
 @pytest.mark.nightly
-def test_a_running_connects_flow_is_imported_and_goes_on_where_it_stopped(primary, backup, topic, tmp_path):
+def test_a_running_connects_flow_is_imported_and_resumes_where_it_stopped(primary, backup, topic, tmp_path):
     remote, name = f"{topic}.{topic}", f"connect-{topic}"
     create(primary, topic, 2)
     write(primary, topic, rows(200), range(2))

@@ -222,7 +222,7 @@ def test_groups_of_every_state_are_read(primary, topic):
     eventually(empty, within_s=20, because="the group has lost its only member")
 
 
-def test_what_waits_behind_an_open_transaction_is_lag_and_whose_it_is_is_named(primary, backup, topic, tmp_path):
+def test_records_after_an_open_transaction_are_lag_and_its_producer_is_named(primary, backup, topic, tmp_path):
     """A reader of committed records is shown nothing behind it, however much others write."""
     remote = f"primary.{topic}"
     create(primary, topic)

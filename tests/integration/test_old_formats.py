@@ -56,9 +56,7 @@ def upgraded(old: Broker, folder: Path, stack: ExitStack) -> Broker:
     return broker
 
 
-def test_every_message_of_the_old_formats_crosses_from_a_broker_that_wrote_it_and_from_one_that_has_kept_it(
-    tmp_path: Path, old, backup
-):
+def test_records_of_old_formats_are_mirrored_from_old_and_new_brokers(tmp_path: Path, old, backup):
     for name, magic in (("v0", 0), ("v1", 1)):
         (segment,) = (old.data_dir / "data" / f"old-{name}-0").glob("*.log")
         assert segment.read_bytes()[16] == magic, "the broker wrote the format that this is about"

@@ -208,9 +208,7 @@ def test_a_process_that_wakes_up_when_another_has_copied_everything_sets_no_posi
 
 
 @pytest.mark.nightly
-def test_a_rolling_restart_that_deals_topic_partitions_out_anew_waits_for_the_last_of_the_old_kind(
-    processes, primary, backup, topic
-):
+def test_a_rolling_restart_with_a_new_layout_waits_for_the_last_old_process(processes, primary, backup, topic):
     first, second = processes.one_more(), processes.one_more()
     shared(first, second)
     with load(primary, topic, partitions=PARTITIONS):
@@ -258,9 +256,7 @@ def test_exactly_once_is_turned_on_and_off_by_rolling_restarts_under_load(proces
 
 
 @pytest.mark.spark
-def test_processes_of_one_file_on_one_machine_need_not_be_told_where_to_keep_their_state_and_to_serve_metrics(
-    tmp_path, primary, backup, topic
-):
+def test_processes_with_one_file_choose_free_state_folders_and_ports(tmp_path, primary, backup, topic):
     """The same file, the same folder, nothing said of either: the second one takes what is free, and says so in a line each."""
     create(primary, topic, PARTITIONS)
     first = RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=SLOTS)

@@ -108,7 +108,7 @@ def treated(found: list[bytes | None], expected: list[list[bytes | None]], *, si
     return True
 
 
-def test_a_topic_that_is_another_one_is_treated_as_the_flow_says(tmp_path: Path, primary, backup, topic):
+def test_a_recreated_topic_is_handled_by_the_policy(tmp_path: Path, primary, backup, topic):
     names = {(policy, side): f"{topic}-{policy}-{side}" for policy in POLICIES for side in ("source", "target")}
     for name in names.values():
         create(primary, name)
@@ -156,9 +156,7 @@ def test_a_topic_that_is_another_one_is_treated_as_the_flow_says(tmp_path: Path,
         assert values(backup, f"stop.{paused}", 0) == payload([*OLD, *NEW])
 
 
-def test_a_remote_topic_that_is_replaced_between_two_looks_is_treated_as_the_flow_says(
-    tmp_path: Path, primary, backup, topic
-):
+def test_a_remote_topic_replaced_between_two_refreshes_is_handled_by_the_policy(tmp_path: Path, primary, backup, topic):
     """The broker forgets the positions with the topic; windows that find none do not begin again where that is not wanted."""
     names = {policy: f"{topic}-{policy}-replaced" for policy in POLICIES}
     for name in names.values():
@@ -313,9 +311,7 @@ def test_a_remote_topic_that_is_deleted_under_load_is_filled_again_and_no_commit
             assert found == written, name
 
 
-def test_a_target_that_was_rebuilt_is_filled_or_gone_on_with_as_the_flow_says_and_told_of(
-    tmp_path: Path, primary, backup, topic
-):
+def test_a_rebuilt_target_is_logged_and_handled_by_the_policy(tmp_path: Path, primary, backup, topic):
     """What the target does not know any more, the source does: the mirror shows its positions there."""
     names = {policy: f"{topic}-{policy}-all" for policy in ("restart", "continue")}
     for name in names.values():

@@ -47,7 +47,7 @@ def offsets(cluster: Broker, group: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_topic_partitions_that_take_no_writes_hold_up_no_other_of_their_slot(tmp_path: Path, primary, topic, mode):
+def test_a_partition_without_writes_delays_no_other_of_its_slot(tmp_path: Path, primary, topic, mode):
     """Of a target of two brokers one dies: it has the only replica of one topic, and one of the two that another demands."""
     leaderless, short, well = (f"{topic}-{name}" for name in ("leaderless", "short", "well"))
     with Broker.start("one", tmp_path / "one", overrides=MARKERS_WAIT) as one:
@@ -101,9 +101,7 @@ def test_topic_partitions_that_take_no_writes_hold_up_no_other_of_their_slot(tmp
                 assert differences(primary, one, name, f"primary.{name}") == []
 
 
-def test_groups_follow_where_their_topic_partitions_can_be_reached_though_others_have_no_leader(
-    tmp_path: Path, primary, topic
-):
+def test_groups_of_partitions_with_leaders_are_moved_while_others_have_none(tmp_path: Path, primary, topic):
     """One topic-partition of a group has no leader on the target: its others are moved all the same."""
     well, stuck, group = f"{topic}-well", f"{topic}-stuck", f"group-{topic}"
     for name in (well, stuck):

@@ -274,7 +274,7 @@ def committed_ends(clusters: Pair, topic: str) -> list[int]:
         pytest.param(STEPS[Kind.SWITCH], id="every step", marks=pytest.mark.nightly),
     ],
 )
-def test_a_conductor_that_is_killed_at_or_behind_any_step_is_followed_by_another_one(tmp_path, topic, killed_at):
+def test_a_conductor_killed_at_or_after_any_step_is_resumed_by_another(tmp_path, topic, killed_at):
     remote = f"primary.{topic}"
     read: list[str] = []
     with pair(tmp_path, [topic]) as clusters:
@@ -414,7 +414,7 @@ def test_a_reader_without_members_is_named_and_waited_for_and_reads_no_record_tw
         assert Counter(reader.read) + Counter(rest) == Counter(writer.acked)
 
 
-def test_a_topic_that_is_not_on_the_target_stands_in_the_way_until_an_operator_leaves_it_out(tmp_path, topic):
+def test_a_topic_missing_on_the_target_blocks_a_switch_until_it_is_left_out(tmp_path, topic):
     """One whose remote name is too long for Kafka, one that is younger than the last look, and one that appears meanwhile."""
     long, young, late = topic + "-".ljust(246 - len(topic), "x"), f"{topic}-young", f"{topic}-late"
     extra = f"""
@@ -474,7 +474,7 @@ backup->primary.topics = matches-nothing
             eventually(lambda: writer.refused, within_s=30, because="what was switched is fenced")
 
 
-def test_a_source_that_is_lost_leaves_a_gap_that_is_told_exactly_and_a_tail_that_comes_back_whole(tmp_path, topic):
+def test_a_lost_source_leaves_an_exact_gap_and_a_complete_tail(tmp_path, topic):
     remote, back = f"primary.{topic}", f"backup.{topic}"
     read: list[str] = []
     with pair(tmp_path, [topic], extra=f"backup->primary.topics = {topic}.*\n") as clusters:

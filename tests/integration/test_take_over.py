@@ -59,7 +59,7 @@ def flow_of_its_own(folder, primary, backup, topic: str, extra: str = "") -> Run
 @pytest.mark.parametrize(
     "hands_back", [pytest.param(False, id="for good"), pytest.param(True, id="and back", marks=pytest.mark.nightly)]
 )
-def test_it_goes_on_where_mirrormaker_stopped_under_load(primary, backup, topic, tmp_path, hands_back):
+def test_it_resumes_where_mirrormaker_stopped_under_load(primary, backup, topic, tmp_path, hands_back):
     remote, group = f"{topic}.{topic}", f"group-{topic}"
     create(primary, topic, 2)
     write(primary, topic, rows(500))
@@ -145,9 +145,7 @@ def eventually_done(command) -> subprocess.CompletedProcess[str]:
     return done[0]
 
 
-def test_what_appears_later_is_replicated_from_its_begin_though_the_flow_began_at_the_end(
-    primary, backup, topic, tmp_path
-):
+def test_later_topics_are_mirrored_from_their_start_with_latest(primary, backup, topic, tmp_path):
     create(primary, topic)
     write(primary, topic, rows(10))
     running = flow_of_its_own(tmp_path, primary, backup, topic, f"{topic}.consumer.auto.offset.reset = latest")

@@ -103,7 +103,7 @@ def test_records_are_changed_on_their_way_and_none_is_lost_or_repeated_by_a_kill
         assert [one.value() for one in messages(backup, f"primary.{topic}")] == [b"as it is"]
 
 
-def test_a_record_that_cannot_be_masked_stops_its_topic_partition_and_does_not_cross(primary, backup, topic, tmp_path):
+def test_a_record_that_cannot_be_masked_pauses_its_partition_unmirrored(primary, backup, topic, tmp_path):
     payments, remote = f"{topic}-payments", f"primary.{topic}-payments"
     create(primary, payments, 2)
     good = [(b"k", payment(n), [], n) for n in range(1, 4)]

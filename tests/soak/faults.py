@@ -218,8 +218,8 @@ def outage(side: str, minutes: float) -> Fault:
 
 
 CABLES: dict[str, Fault] = {
-    "pull the source's cable": _network("source", _pull_cable),
-    "pull the target's cable": _network("target", _pull_cable),
+    "cut off the source": _network("source", _pull_cable),
+    "cut off the target": _network("target", _pull_cable),
 }
 NETWORKS: dict[str, Fault] = {
     "stall the source's network": _network("source", _stall),
@@ -244,9 +244,9 @@ FAULTS: dict[str, Fault] = {
     "kill -9 one worker": _kill_one_worker,
     "kill -9 all workers": _kill_workers,
     "kill -9 the JVM": _kill_jvm,
-    "kill -9 the appliance": _kill_appliance,
-    "restart the appliance": _restart_appliance,
-    "stop the appliance, then continue it": _sleep,
+    "kill -9 the mirror": _kill_appliance,
+    "restart the mirror": _restart_appliance,
+    "suspend the mirror, then resume it": _sleep,
     "let a second process join, kill -9 one of the two": _kill_one_of_two,
     "let a second process join, stop one of the two for 5 to 60 s": _sleep_beside_another,
     "restart the source": _broker("source", "restart"),

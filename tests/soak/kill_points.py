@@ -14,7 +14,7 @@ DIES_WITHIN_S = 60.0
 FOLLOWED_WITHIN_S = 90.0
 WITH_TOPICS = ("before a topic is created", "when a topic is created")
 RARELY = (*WITH_TOPICS, "when the offset map is written")
-OFTEN = ("before a batch is sent", "while a batch is on its way")  # some twenty times a second
+OFTEN = ("before a batch is sent", "while a batch is in flight")  # some twenty times a second
 
 
 def _die_at(stage: Stage, point: str, dice: random.Random) -> None:

@@ -103,7 +103,7 @@ def table(mode: str, outcomes: dict[str, Outcome], trends: list[str]) -> str:
             f"| {fault} | {one.rounds} | {one.fate.sent:,} | {one.fate.lost} | {one.fate.duplicate} | {one.fate.reordered} "
             f"| {statistics.median(one.recoveries_s):.1f} | {max(one.recoveries_s):.1f} | {', '.join(map(str, one.dirty))} |"
         )
-    shown = [f"Of the appliance, first third to last third: {trend}." for trend in trends]
+    shown = [f"The mirror, first third to last third: {trend}." for trend in trends]
     return "\n".join([*lines, "", "\n\n".join(shown), ""])
 
 

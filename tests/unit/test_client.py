@@ -262,7 +262,7 @@ def test_a_broker_that_asks_to_wait_is_sent_nothing_meanwhile():
     played(scene)
 
 
-def test_who_cannot_connect_waits_longer_and_longer_whoever_asks_and_is_let_in_when_it_can(monkeypatch):
+def test_connection_attempts_back_off_and_succeed_when_the_broker_returns(monkeypatch):
     """Four that ask without end make one attempt at a time, with pauses that double up to the longest."""
     monkeypatch.setattr(clients, "LONGEST_S", 4 * FIRST_S)
 

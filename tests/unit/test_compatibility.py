@@ -30,7 +30,7 @@ primary->backup.enabled = true
 
 
 class Row(NamedTuple):
-    """One row of a table that has a column "Here"."""
+    """One row of a table that has a column "kafka-mirror"."""
 
     section: str
     cells: dict[str, str]
@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
     @property
     def tests(self) -> list[str]:
-        return re.findall(r"`([^`]+)`", self.cells["Held by"])
+        return re.findall(r"`([^`]+)`", self.cells["Tested by"])
 
 
 def rows_of(text: str) -> list[Row]:
@@ -56,7 +56,7 @@ def rows_of(text: str) -> list[Row]:
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         if not head:
             head = cells
-        elif "Here" in head and set(line) - set("|-"):
+        elif "kafka-mirror" in head and set(line) - set("|-"):
             assert len(cells) == len(head), line
             found.append(Row(section, dict(zip(head, cells, strict=True))))
     return found
@@ -84,8 +84,8 @@ def test_every_key_has_one_row():
 def test_every_row_has_a_word_and_every_promise_a_test():
     assert len(ROWS) > 150
     for row in ROWS:
-        assert row.cells["Here"] in WORDS, row
-        assert row.tests or row.cells["Here"] not in KEPT, row
+        assert row.cells["kafka-mirror"] in WORDS, row
+        assert row.tests or row.cells["kafka-mirror"] not in KEPT, row
 
 
 def test_every_test_that_is_named_exists():
@@ -118,7 +118,7 @@ def ignored(tmp_path: Path, key: str, value: str) -> bool:
 
 @pytest.mark.parametrize("row", rows(FLOW, WORKER, EXACTLY_ONCE, REMOVED), ids=lambda row: row.keys[0])
 def test_keys_have_an_effect_where_the_row_says_so(row, tmp_path):
-    is_idle = row.cells["Here"] in ("without effect", "not yet")
+    is_idle = row.cells["kafka-mirror"] in ("without effect", "not yet")
     for key in row.keys:
         full = re.sub(r"^B\.", "backup.", key).replace("*", "x")
         prefixes = [""] if full.startswith("backup.") else ["", "primary->backup."]
@@ -130,14 +130,14 @@ def test_keys_have_an_effect_where_the_row_says_so(row, tmp_path):
 
 @pytest.mark.parametrize("row", rows(CLIENTS), ids=lambda row: row.keys[0])
 def test_keys_of_clients_are_mapped_where_the_row_says_so(row):
-    is_idle = row.cells["Here"] == "without effect"
+    is_idle = row.cells["kafka-mirror"] == "without effect"
     for key in (key for key in row.keys if "*" not in key):
         is_known = any(is_mapped(role, key, "true") for role in ("consumer", "producer", "admin"))
         assert is_known != is_idle, key
 
 
 def test_the_page_is_read_as_it_is_meant():
-    head = "## S\n| K | Here | Held by |\n|---|---|---|\n"
+    head = "## S\n| K | kafka-mirror | Tested by |\n|---|---|---|\n"
     text = f"{head}| `a`, `'x\\|y'` | honoured | `unit/t.py::t` |\n\n| W | M |\n|--|--|\n| x | y |\n"
     [row] = rows_of(text)
     assert (row.section, row.keys, row.tests) == ("S", ["a", "'x\\|y'"], ["unit/t.py::t"])

@@ -494,7 +494,7 @@ def test_documentation_both_ways_with_the_alias_spelt_alike(explained):
     assert list(found.flows) == ["us-west->us-east", "us-east->us-west"]
 
 
-def test_documentation_one_way_with_its_clusters_declared_and_its_comment_on_a_line_of_its_own(explained):
+def test_documentation_one_way_with_clusters_and_a_separate_comment_line(explained):
     found = explained(base=f"clusters = primary, secondary\n{ONE_WAY.replace(' # only', chr(10) + '# only')}")
     assert list(found.flows) == ["primary->secondary"]
     assert value_of(found.flows["primary->secondary"]["flow keys"], "topics")[0] == "foo.*"

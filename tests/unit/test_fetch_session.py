@@ -114,7 +114,7 @@ def test_an_idle_topic_partition_costs_nothing_in_a_request():
     assert (delta.wanted, delta.forgotten, delta.session_id, delta.epoch) == ({("t", 5): wanted["t", 5]}, {}, 7, 1)
 
 
-def test_answers_are_told_by_the_topics_names_and_of_topics_that_nobody_asked_for_nothing():
+def test_fetch_responses_map_topic_ids_to_names_and_skip_unrequested_topics():
     module = wire.answer_module(1, 17)
 
     def topic(topic_id: uuid.UUID, partition: int) -> Any:

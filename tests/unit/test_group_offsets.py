@@ -123,7 +123,7 @@ def test_a_coordinator_that_loads_is_asked_again_and_other_refusals_are_told():
         asyncio.run(patiently(ask))
 
 
-def test_who_reads_positions_gives_a_cluster_half_a_minute_to_make_room_for_its_first_group(monkeypatch):
+def test_reading_positions_waits_half_a_minute_for_a_new_offsets_topic(monkeypatch):
     times = iter([0.0, 29.0, 31.0])
     monkeypatch.setattr(group_offsets, "time", SimpleNamespace(monotonic=lambda: next(times)))
     offsets = create_autospec(GroupOffsets, instance=True)

@@ -74,7 +74,7 @@ def test_restart_begins_at_the_start_and_the_position_is_written_with_the_new_id
     assert partition.committed is None
 
 
-def test_continue_goes_on_at_its_offset_and_what_was_known_of_where_records_went_is_forgotten():
+def test_continue_resumes_at_its_offset_with_an_empty_offset_map():
     partition = begun(OnRecreated.CONTINUE, "old:there", is_uncertain=True)
     identified(plan(OnRecreated.CONTINUE), partition, TopicIds("new", "there"), LoggedReasons())
     assert (partition.position, partition.start, partition.ids) == (AT, None, "new:there")
@@ -152,7 +152,7 @@ def test_without_a_position_one_whose_remote_topic_was_replaced_is_filled_from_t
 
 
 @pytest.mark.parametrize("policy", [OnRecreated.STOP, OnRecreated.CONTINUE])
-def test_without_a_position_one_whose_remote_topic_was_replaced_waits_for_that_position_where_it_matters(policy):
+def test_stop_and_continue_wait_for_the_position_of_a_replaced_remote_topic(policy):
     partition = without_position(policy, TopicIds("old", "another"))
     assert partition.pause.reason.endswith("the position went with it, and it is paused until that is put back")
     assert (partition.ids, partition.pause.kind, partition.identity) == ("old:there", Pause.REPLACED, Identity.REPLACED)

@@ -195,9 +195,9 @@ def test_connectors_that_disagree_need_a_hand_and_both_are_named_but_no_secret()
     )
     topics = item(found, "topics")
     assert (topics.state, topics.value) == (State.BY_HAND, "orders")
-    assert topics.why == '0.json says "orders", 1.json says "orders.*"; the first is written'
+    assert topics.why == '0.json has "orders", 1.json has "orders.*"; the first is written'
     assert item(found, jaas).state is State.BY_HAND
-    assert "0.json says ***, 1.json says ***" in item(found, jaas).why
+    assert "0.json has ***, 1.json has ***" in item(found, jaas).why
     assert "secret" not in item(found, jaas).why
     assert "secret" not in repr(found)
 
@@ -644,7 +644,7 @@ def replaced(document: object, path: tuple[object, ...], value: object) -> objec
 
 
 @given(st.data())
-def test_whatever_stands_where_something_else_is_expected_is_read_or_refused_in_a_line(data):
+def test_unexpected_values_are_read_or_refused_in_one_line(data):
     document = data.draw(st.sampled_from(DOCUMENTS))
     damaged = replaced(document, data.draw(st.sampled_from(places(document))), data.draw(JSON))
     try:

@@ -159,7 +159,7 @@ def test_a_cluster_that_is_gone_is_unavailable_by_its_alias_and_one_that_comes_b
     admin.close()
 
 
-def test_where_nothing_is_told_but_errors_the_cluster_is_unavailable_and_where_something_is_that_counts(logs):
+def test_a_cluster_is_unavailable_only_if_every_response_is_an_error(logs):
     admin = Cluster("primary", {"bootstrap.servers": logs.broker.address}, within_s=PATIENCE_S)
     with pytest.raises(ClusterUnavailable, match=r"no answer \(gone-0: UNKNOWN_TOPIC_OR_PARTITION\)"):
         admin.end_offsets([("gone", 0)], read_committed=False)

@@ -100,7 +100,7 @@ def test_what_is_no_login_ends_its_connection_without_a_word(sent, caplog):
     assert caplog.text == ""
 
 
-def test_a_refused_login_is_told_with_the_brokers_reason_and_never_the_password():
+def test_a_refused_login_logs_the_brokers_reason_without_the_password():
     async def scene(server: FakeBroker, relayed: Relayed) -> None:
         with pytest.raises(NotConnectedError) as found:
             await Client.opened(through(relayed))

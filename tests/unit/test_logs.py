@@ -36,7 +36,7 @@ except EOFError:
 """
 
 
-def test_a_runner_whose_connection_is_closed_ends_without_a_word_and_any_other_failure_is_told():
+def test_a_runner_logs_every_failure_except_a_closed_connection():
     """What Spark's runner of a stream reader does when the JVM has gone: the end of its input, then a broken pipe."""
     shown = {
         error: subprocess.run(

@@ -106,7 +106,7 @@ def test_slots_pass_from_one_process_to_the_other_without_a_moment_of_nobody(flo
     assert not second.member.leads
 
 
-def test_a_process_that_cannot_replicate_yet_takes_what_nobody_serves_and_leaves_the_rest_where_it_is(flow):
+def test_a_process_that_is_not_ready_acquires_only_unserved_slots(flow):
     target = Offsets()
     first, second = Process(flow, 1).is_given(0, 1), Process(flow, 2).is_given(1, 2)
     second.is_ready = False
@@ -134,7 +134,7 @@ def test_a_dead_process_whose_clock_was_ahead_is_not_waited_for_longer_than_any_
     assert other.looks(target) == {0, 1}, "it has renewed nothing for 20 s"
 
 
-def test_the_next_run_of_a_folder_goes_on_with_what_the_last_had_before_its_group_knows(flow):
+def test_the_next_run_of_a_state_folder_inherits_its_slots_before_the_group_assigns(flow):
     target = Offsets()
     Process(flow, 1).is_given(0, 1).looks(target)
     assert Process(flow, 5, gone=(1,)).looks(target) == {0, 1}
@@ -170,7 +170,7 @@ def test_processes_with_other_settings_are_told_of(flow, caplog):
     ]
 
 
-def test_who_deals_topic_partitions_out_in_another_way_waits_until_the_others_have_ended(flow):
+def test_a_process_with_another_layout_waits_until_the_others_have_ended(flow):
     target = Offsets()
     Process(flow, 1).is_given(0, 1, 2, 3).looks(target)
     new = Process(flow, 2, layout=LAYOUT._replace(tasks_max=3)).is_given(0, 1, 2, 3)
@@ -217,7 +217,7 @@ def test_who_works_says_so_again_and_again(flow):
     ),
     st.lists(st.sampled_from([1, 2, 3]), min_size=SLOTS, max_size=SLOTS),
 )
-def test_whatever_happens_every_slot_ends_with_the_process_that_it_was_given_to(events, last):
+def test_every_slot_ends_with_its_assigned_process(events, last):
     target = Offsets()
     made = type("Flow", (), {"name": "A->B", "source": type("Cluster", (), {"alias": "A"})})
     processes = {run: Process(made, run) for run in (1, 2, 3)}

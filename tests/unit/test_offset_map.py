@@ -92,7 +92,7 @@ def test_a_map_that_was_thinned_repeats_what_it_has_given_up_and_skips_nothing(s
 
 
 @given(STEPS, st.integers(0, 200))
-def test_what_retention_took_is_forgotten_and_every_offset_that_is_left_translates_as_before(steps, start):
+def test_dropping_expired_runs_keeps_all_other_translations(steps, start):
     found, pairs = mirrored(steps)
     exact = mirrored(steps)[0]
     found.forget_before(start)

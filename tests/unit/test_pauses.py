@@ -72,7 +72,7 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def test_what_failed_is_tried_again_from_the_last_acknowledged_offset_after_a_time_that_doubles():
+def test_a_failed_partition_retries_after_the_last_acknowledged_offset_with_back_off():
     one, pauses_s = partition(), []
 
     def scene(pauses: Pauses, _target: Target) -> None:
@@ -201,7 +201,7 @@ def test_an_operators_pause_goes_on_top_of_every_other_and_ends_none(begin):
     played(scene, one)
 
 
-def test_a_topic_of_which_nobody_can_tell_in_time_whether_it_is_paused_does_not_flow(monkeypatch):
+def test_a_topic_is_paused_if_the_pause_pattern_takes_too_long(monkeypatch):
     def matches(_: JavaPattern, name: str) -> bool:
         raise SlowPattern(name)
 
@@ -261,7 +261,7 @@ def test_a_topic_is_in_question_while_a_cluster_does_not_show_it_or_shows_anothe
     played(scene, gone, replaced, refused)
 
 
-def test_what_would_go_round_in_a_loop_is_paused_for_the_window_and_goes_on_in_another_when_it_does_not():
+def test_a_looping_topic_is_paused_until_a_window_without_the_loop():
     back, other = partition("back"), partition("other")
     back.assigned = back.assigned._replace(is_loop=True)
     played(lambda pauses, _: pauses.end_standstills(), back, other)

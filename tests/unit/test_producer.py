@@ -152,7 +152,7 @@ def test_sequence_numbers_go_on_at_0_behind_the_last_one():
     asyncio.run(run())
 
 
-def test_a_request_holds_what_it_may_and_few_are_under_way():
+def test_requests_are_bounded_in_size_and_number():
     """Forty batches of about 1,000 bytes, 4,500 a request: ten requests, five at most without an answer."""
 
     async def run():
@@ -354,7 +354,7 @@ def test_a_batch_whose_numbers_its_broker_may_have_forgotten_is_not_sent_again(a
 
 @given(acts=st.lists(ACTS, max_size=60), sizes=st.lists(st.integers(1, 4), min_size=1, max_size=12))
 @settings(max_examples=200, deadline=None)
-def test_whatever_happens_the_log_holds_what_the_outcomes_say_once_and_in_order(acts, sizes):
+def test_the_log_has_exactly_the_acknowledged_batches_once_and_in_order(acts, sizes):
     """Twelve batches at most to each of two topic-partitions; one that failed is sent again, as the mirror does it."""
 
     async def run():

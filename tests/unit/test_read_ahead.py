@@ -58,7 +58,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, spread_over=st.sampled_from([0, 3]))
-def test_whatever_comes_what_is_held_is_what_has_no_outcome_and_acknowledged_offsets_never_go_back(steps, spread_over):
+def test_read_ahead_holds_batches_without_outcome_and_offsets_never_decrease(steps, spread_over):
     read_ahead, repacking = queues()
     one = partition(spread_over=spread_over)
     under_way: Round | None = None
@@ -93,7 +93,7 @@ def test_whatever_comes_what_is_held_is_what_has_no_outcome_and_acknowledged_off
 
 
 @given(fetchers=st.integers(1, 300), held=st.integers(0, BUDGET_BYTES))
-def test_fetches_never_bring_more_than_there_is_room_for_and_all_of_them_can_ask_at_once(fetchers, held):
+def test_fetches_never_exceed_the_buffer_and_can_all_run_at_once(fetchers, held):
     read_ahead = ReadAhead()
     read_ahead.held_bytes = held
     shares = []
@@ -108,7 +108,7 @@ def test_fetches_never_bring_more_than_there_is_room_for_and_all_of_them_can_ask
     assert read_ahead.share(1) == (BUDGET_BYTES // 2 if held <= BUDGET_BYTES // 2 else 0)
 
 
-def test_the_end_of_a_fetch_wakes_who_found_no_room_and_nobody_who_has_nothing_to_ask_for():
+def test_the_end_of_a_fetch_wakes_only_fetchers_that_wait_for_room():
     """Two fetchers without anything to ask for would wake one another without end."""
     read_ahead = ReadAhead()
     share = read_ahead.share(1)

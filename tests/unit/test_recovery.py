@@ -165,9 +165,7 @@ def test_one_marker_behind_a_position_is_its_transactions_own(end, behind):
 
 
 @pytest.mark.parametrize(("times", "is_unsettled"), [(0, False), (2, False), (1_000, True)])
-def test_what_a_leader_has_and_does_not_show_yet_is_waited_for_and_never_taken_for_nothing(
-    monkeypatch, times, is_unsettled
-):
+def test_recovery_waits_for_records_above_the_high_watermark(monkeypatch, times, is_unsettled):
     """C: a batch that was appended and has too few replicas comes to light when there are more."""
     monkeypatch.setattr(recovery, "LOOK_AGAIN_S", 0.001)
     source, target = Log("t", start=2, end=99), Log("A.t", start=0, end=7, hidden=5, times=times)

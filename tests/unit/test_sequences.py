@@ -151,7 +151,7 @@ STEP = st.one_of(
 
 @given(st.lists(STEP, max_size=60))
 @settings(max_examples=400, deadline=None)
-def test_whoever_sleeps_and_whatever_comes_late_the_log_has_each_record_once_and_in_order(steps):
+def test_suspended_processes_and_late_batches_leave_each_record_once_and_in_order(steps):
     """Windows follow one another, with a look at the target's log or without; sleepers send on, and commit old positions."""
 
     async def run() -> None:
@@ -204,7 +204,7 @@ def test_what_is_none_is_no_number(text):
     assert NextSequence.parse(text) is None
 
 
-def test_numbers_begin_anew_behind_the_largest_and_are_no_longer_doubted_when_the_target_has_records():
+def test_sequence_numbers_continue_after_the_largest_on_the_target():
     assert NextSequence(7, 1, SEQUENCES - 2).doubted().after(5) == NextSequence(7, 1, 3)
 
 

@@ -278,7 +278,7 @@ def test_keys_that_change_nothing_are_named_once_in_file_order(settings):
     }
 
 
-def test_where_a_mirrormaker_left_its_positions_may_be_said(settings):
+def test_the_topic_of_mirrormakers_positions_can_be_set(settings):
     assert settings().flows[0].connect_offsets_topic == "mm2-offsets.primary.internal"
     for line in ("offset.storage.topic = own", "backup.offset.storage.topic = own"):
         loaded = settings(line)

@@ -108,7 +108,7 @@ async def next_start() -> int:
     return number
 
 
-def test_a_window_whose_claim_came_late_gives_way_to_its_successor():
+def test_a_late_claim_gives_way_to_the_successor():
     async def scene() -> None:
         here = GroupOffsets()
         late = GroupOffsets(hold=True)
@@ -208,7 +208,7 @@ def test_a_window_in_which_something_failed_releases_its_lease_as_unclean():
     asyncio.run(scene())
 
 
-def test_a_lease_is_taken_over_at_once_where_whoever_held_it_is_known_to_be_gone():
+def test_a_lease_of_a_dead_holder_is_taken_over_at_once():
     now = int(time.time() * 1000 // WINDOW_MS)
     held, long_ago = LeaseState(now, 7, is_released=False), 0
     assert window(now + 1)._lease._may_take_over(held._replace(run_id=6), long_ago), "a run of this very state folder"

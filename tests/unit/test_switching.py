@@ -556,7 +556,7 @@ def test_the_plan_warns_of_groups_that_are_not_moved_or_lose_records(monkeypatch
     plan: Any = SimpleNamespace(group="mirror.a->b")
     assert [*_of_shared(scope, plan), *_of_other_types(scope), *_of_readers(scope, at(3))] == [
         "mirror.c->b write to t on b too: a group that is moved skips what it has not read of their records before its place",
-        "2 groups of a stay behind, because only consumer groups are moved: s (streams), q (share)",
+        "2 groups of a stay on it, because only consumer groups are moved: s (streams), q (share)",
         "g read on a without members: their readers assign partitions themselves. Stop them at the step groups; one that commits "
         "rarely is not seen to read",
     ]
@@ -647,7 +647,7 @@ def test_a_source_that_is_lost_has_steps_and_costs_of_its_own():
     assert text.endswith("let producers write on b, where an earlier switch back has fenced it\n")
 
 
-def test_a_fail_over_takes_away_what_a_switch_has_added_and_names_what_somebody_else_has():
+def test_a_failover_removes_the_fence_of_a_switch_and_names_other_denies():
     ours, theirs = denials(["orders"]), denials(["users"])
     removed: list[Acl] = []
     forgotten: list[str] = []

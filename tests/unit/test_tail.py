@@ -52,7 +52,7 @@ def tails(monkeypatch):
 SOURCE = Logs("a", t_0=(0, 7), t_1=(3, 9), u_0=(2, 4))
 
 
-def test_what_never_crossed_begins_at_the_position_or_at_the_start_of_a_log_of_which_nothing_has_crossed(tails):
+def test_a_tail_starts_at_the_position_or_at_the_log_start(tails):
     assert tails(SOURCE, 0) == {("t", 0): (5, 7), ("t", 1): (3, 9), ("u", 0): (2, 4)}
     assert tails(SOURCE, 6, is_known=True)["t", 1] == (8, 9)
 

@@ -168,7 +168,7 @@ def test_a_setting_that_the_target_refuses_is_left_out_and_logged(flow, caplog):
     assert "A.t is created on B without remote.storage.enable=true: INVALID_CONFIG" in caplog.text
 
 
-def test_where_the_target_does_not_tell_its_settings_a_topic_is_created_with_all_of_them(flow):
+def test_a_topic_is_created_with_all_settings_if_the_target_shows_none(flow):
     """`positions` and others prepare topics before there are internal ones to ask about."""
     target = Cluster("B")
 

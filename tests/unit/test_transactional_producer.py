@@ -225,7 +225,7 @@ def test_a_topic_that_is_denied_keeps_no_other_out_and_costs_no_transaction(vers
 
 
 @pytest.mark.parametrize("why", ["no leader", "too few replicas"])
-def test_what_takes_no_writes_is_left_out_and_without_a_leader_it_does_not_even_enter(why, version):
+def test_a_partition_without_writes_or_a_leader_stays_out_of_the_transaction(why, version):
     async def run():
         cluster = Cluster(version)
         if why == "no leader":
@@ -268,7 +268,7 @@ def test_a_batch_without_an_outcome_ends_its_transaction_by_a_new_epoch_that_cou
     asyncio.run(run())
 
 
-def test_a_batch_whose_replicas_do_not_answer_is_undone_when_the_cluster_has_decided_and_not_before(version):
+def test_an_unreplicated_batch_is_undone_after_the_cluster_has_decided(version):
     """A marker that is appended before would wait for the dead replica, and every other marker of that broker behind it."""
 
     async def run():
@@ -298,7 +298,7 @@ def test_a_transaction_with_a_batch_without_an_outcome_cannot_be_committed(versi
     asyncio.run(run())
 
 
-def test_where_a_transaction_does_not_end_the_next_one_has_a_spare_id_which_is_told_before(version):
+def test_after_a_stuck_transaction_the_next_one_uses_a_recorded_spare_id(version):
     async def run():
         cluster, shown = Cluster(version), []
 

@@ -247,7 +247,7 @@ def test_a_transaction_under_way_lasts_for_its_time_and_longer_at_a_backlog(queu
     assert times * LONGEST_S <= asyncio.run(run()) < (times + BACKLOG_LASTS - 1) * LONGEST_S
 
 
-def test_a_window_that_ends_while_a_transaction_waits_for_its_last_answers_goes_on_at_once():
+def test_a_window_that_ends_during_a_transaction_commits_at_once():
     async def run() -> bool:
         made, sending, _, _ = begun()
         sending.in_flight = 1

@@ -72,7 +72,7 @@ class Role(Enum):
 
 
 def role_of(connector_class: str) -> Role | None:
-    """Return the role of a connector class, None for other classes; Connect accepts short names too."""
+    """Return the role of a connector class, None for other classes. Connect accepts short names too."""
     name = connector_class.strip().removeprefix(JAVA_PACKAGE)
     return next((role for role in Role if name in (role.value, role.value.removesuffix("Connector"))), None)
 

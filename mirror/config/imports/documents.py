@@ -1,4 +1,4 @@
-"""Read connectors from YAML or JSON, in a file or a response of Connect's REST API. Pure."""
+"""Read connectors from YAML or JSON: a file, or a response of Connect's REST API. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXPECTED = (
 
 
 def is_connector(document: object) -> bool:
-    """Return whether a document is a connector, with its name or as a bare map of settings."""
+    """Return whether a document is a connector: one with a name, or a bare map of settings."""
     return isinstance(document, Mapping) and (
         CLASS in document or (isinstance(document.get("config"), Mapping) and CLASS in document["config"])
     )
@@ -98,7 +98,7 @@ def _is_of_kubernetes(document: object) -> bool:
 
 
 def _left_out(document: Mapping[str, Any], where: str) -> Item:
-    """Return a resource of another kind, such as Kafka or KafkaUser, as one that is left out."""
+    """Return a resource of another kind, such as Kafka or KafkaUser, as left out."""
     metadata = document.get("metadata")
     name = metadata.get("name", "") if isinstance(metadata, Mapping) else ""
     return Item(found=f"{document['kind']} {name}".strip(), where=where).left_out("not a resource of MirrorMaker 2")

@@ -44,7 +44,7 @@ def tried(items: Sequence[Item], path: Path) -> list[Item]:
 
 
 def _entries(found: Mapping[int, Item], refused: Collection[int], path: Path) -> list[Entry]:
-    """Return the lines to check; a cluster whose brokers were refused gets others, because it needs some."""
+    """Return the lines to check. A cluster whose brokers were refused gets others, because it needs some."""
     entries = []
     for number, item in found.items():
         is_address = item.key.endswith(BROKERS) and "->" not in item.key
@@ -154,7 +154,7 @@ def _sections(lines: Sequence[Item]) -> list[tuple[str, list[Item]]]:
 
 
 def _flow_of(key: str) -> str:
-    """Return what is before the first dot after the arrow; only a comment depends on it."""
+    """Return what is before the first dot after the arrow. Only a comment depends on it."""
     source, _, rest = key.partition("->")
     return one_line(f"{source}->{rest.partition('.')[0]}")
 

@@ -21,7 +21,7 @@ USUAL = {
 
 
 def reference(secret: str, key: str) -> str:
-    """Return the reference to a key of a Kubernetes Secret that is mounted as a folder."""
+    """Return the reference to a key of a Kubernetes Secret, mounted as a folder."""
     return f"${{directory:{FOLDER}/{secret}:{key}}}"
 
 

@@ -141,7 +141,7 @@ def _of_connector(flow: ConnectorFlow, connector: Connector, setting: Setting) -
 
 
 def _of_all(flow: ConnectorFlow, connector: Connector, item: Item) -> Item | None:
-    """Return the result of a key that every connector may have, or that only this one reads.
+    """Return the result of a key, which other connectors may have as well.
 
     In kafka-mirror it applies to the whole flow, so the source connector, which mirrors the records, decides.
     """
@@ -221,7 +221,7 @@ def _joined(items: Iterable[Item]) -> list[Item]:
         else:
             named = HIDDEN if is_secret(item.key) else f'"{item.value}"'
             ours = HIDDEN if is_secret(first.key) else f'"{first.value}"'
-            found[key] = first.by_hand(f"{first.where} says {ours}, {item.where} says {named}; the first is written")
+            found[key] = first.by_hand(f"{first.where} has {ours}, {item.where} has {named}; the first is written")
     return list(found.values())
 
 

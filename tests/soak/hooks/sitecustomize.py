@@ -48,14 +48,14 @@ PRODUCE, OFFSET_COMMIT, END_TXN = 0, 8, 26
 POINTS = {
     "when a lease is taken": Point("mirror.replication.window", "FlowWindow._replicate"),
     "before a batch is sent": Point("mirror.kafka.target", "Target.send"),
-    "while a batch is on its way": Point(*_ASK, (PRODUCE,)),
+    "while a batch is in flight": Point(*_ASK, (PRODUCE,)),
     "when a batch is acknowledged": Point("mirror.replication.positions", "PositionCommits.pending"),
-    "while a commit is on its way": Point(*_ASK, (OFFSET_COMMIT, END_TXN)),
+    "while a commit is in flight": Point(*_ASK, (OFFSET_COMMIT, END_TXN)),
     "when positions are committed": Point("mirror.replication.positions", "PositionCommits.completed"),
     "when the offset map is written": Point("mirror.model.offset_map_tail", "Tail.moved"),
     "when a lease is given back": Point("mirror.replication.window", "FlowWindow.run", is_after=True),
     "when checkpoints are written": Point("mirror.checkpoints.flow", "write", is_after=True),
-    "when Spark tells of a window": Point("metrics.listener", "MirrorQueryListener.onQueryProgress"),
+    "when Spark reports a window": Point("metrics.listener", "MirrorQueryListener.onQueryProgress"),
     "before a topic is created": Point("mirror.kafka.control_plane", "ControlPlane.create"),
     "when a topic is created": Point("mirror.kafka.control_plane", "ControlPlane.create", is_after=True),
 }
