@@ -129,7 +129,6 @@ primary->backup.topics = .*
 backup->primary.enabled = false
 
 refresh.topics.interval.seconds = 5
-refresh.groups.interval.seconds = 5
 sync.group.offsets.enabled = true
 sync.group.offsets.interval.seconds = 5
 emit.checkpoints.interval.seconds = 5
@@ -140,9 +139,6 @@ replication.factor = 1
 checkpoints.topic.replication.factor = 1
 heartbeats.topic.replication.factor = 1
 offset-syncs.topic.replication.factor = 1
-offset.storage.replication.factor = 1
-status.storage.replication.factor = 1
-config.storage.replication.factor = 1
 """
 
 

@@ -205,7 +205,8 @@ class FlowState:
         names = (found.source.name for found in self.topics)
         self.matching = sum(not is_heartbeats(name) and not is_canary(name) for name in names)
         if self.matching == 0 and before != 0:
-            log.warning(
+            log.log(
+                logging.WARNING if topics else logging.INFO,
                 "%s: its settings match none of the %d topics on %s; nothing is mirrored until they match one",
                 self.flow.name,
                 topics,

@@ -230,7 +230,7 @@ class Membership:
 
     def _now_owns(self, slots: Iterable[int]) -> None:
         owned = frozenset(slots)
-        if owned != self.owned:
+        if owned != self.owned and (owned or self.owned):  # at the start there are none for a moment
             log.info("%s: serves slots %s of %d", self.name, _listed(owned), self.layout.slots)
             self.since_s = time.time()
         self.owned = owned

@@ -168,7 +168,7 @@ def judged(facts: Facts) -> FailoverReadiness:
         answer = Answer.NO
     else:
         answer = Answer.GO if objective is Objective.WITHIN and not unknowns else Answer.GO_WITH_LOSS
-    is_known = facts.source_up and not facts.unknown
+    is_known = objective is not Objective.UNKNOWN
     return FailoverReadiness(
         flow=facts.flow,
         planned=Planned.NOT_READY if blockers else Planned.READY,

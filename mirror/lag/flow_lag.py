@@ -55,12 +55,18 @@ class FlowLag:
         )
 
     def read_settled(self, plan: FlowPlan, found: FlowOffsets, target: Cluster, poll: Poll) -> FlowOffsets:
-        """Read the positions once more, after SETTLES_S, for the same log ends."""
+        """Read the positions once more, after SETTLES_S, for the same log ends.
+
+        A position that has moved beyond the log end shows that the log has grown: the log end is at the position at least.
+        """
         response = poll.request(positions, plan, target)
-        if response is None:
+        if response is None or found.logs is None:
             return found
-        self._positions = Positions(*response)
-        return joined(plan, self._positions, found.logs, is_target_read=True)
+        before, self._positions = found.positions.offsets, Positions(*response)
+        after = self._positions.offsets
+        moved = {key: at for key, at in after.items() if at > before.get(key, at) and at > found.logs.ends.get(key, at)}
+        logs = found.logs._replace(ends={**found.logs.ends, **moved})
+        return joined(plan, self._positions, logs, is_target_read=True)
 
     def keep(self, plan: FlowPlan, found: FlowOffsets) -> FlowOffsets:
         """Keep the offsets of a poll; return them with the time since when records wait."""

@@ -130,6 +130,7 @@ def test_a_positions_are_read_once_more_while_records_are_copied(committed, late
     clusters.committed, clusters.ends = {KEYS[0]: later}, {KEYS[0]: 99}
     settled = lag.keep(PLAN, lag.read_settled(PLAN, found, "b", clusters))
     assert lags(settled)[KEYS[0]] == lag_then
+    assert settled.of[KEYS[0]].log_end == max(10, later), "the log has grown to the position at least"
 
 
 def test_a_target_that_does_not_respond_the_second_time_changes_nothing():
