@@ -35,6 +35,7 @@ _SERVED = _STATES, _REREAD, _CHECKPOINTS, _DIFFERENCES, _SLOTS, _OWNED, _PROCESS
 RPO_S = 60.0  # default of mirror.rpo.objective.seconds
 STEPS_S = 15.0  # duration of all steps of a switch but draining: looking for writers, comparing, moving groups
 OLD_S = 60.0  # older numbers do not show what a failover costs now
+STALLED = (Status.STALL, Status.STOP)
 # A group in one of these states has no offset to continue from.
 NO_WAY = (State.NO_MAP, State.REFUSED, State.PAST_END, State.SHARED, State.UNSUPPORTED)
 
@@ -77,6 +78,7 @@ class Facts:
     partitions: int  # of the flow
     unknown: int = 0  # partitions whose lag is unknown
     absent: Sequence[str] = ()  # partitions that the target lacks, by the names that they would have there
+    stalled: Sequence[str] = ()  # partitions with waiting records of which none is copied
     missing: int = 0  # records that are not on the target, of the known partitions
     waits_s: float | None = 0.0  # how long the first of them has waited; None if unknown for any partition
     objective_s: float = RPO_S  # how long a record may wait
@@ -162,12 +164,13 @@ def judged(facts: Facts) -> FailoverReadiness:
     """Return both answers for a flow."""
     forbidding, unmeasured = tuple(_forbidding(facts)), tuple(_unmeasured(facts))
     source_down = () if facts.source_up else ("the source does not respond",)
-    blockers, unknowns = (*forbidding, *source_down, *unmeasured), tuple(_unknowns(facts))
+    blockers, unknowns = (*forbidding, *source_down, *unmeasured, *_stalled(facts)), tuple(_unknowns(facts))
     objective = _objective(facts)
     if forbidding or (facts.source_up and unmeasured):  # without the source, waiting does not help
         answer = Answer.NO
     else:
-        answer = Answer.GO if objective is Objective.WITHIN and not unknowns else Answer.GO_WITH_LOSS
+        is_healthy = objective is Objective.WITHIN and not blockers and not unknowns
+        answer = Answer.GO if is_healthy else Answer.GO_WITH_LOSS
     is_known = objective is not Objective.UNKNOWN
     return FailoverReadiness(
         flow=facts.flow,
@@ -227,6 +230,12 @@ def _unmeasured(facts: Facts) -> Iterable[str]:
         yield f"{len(facts.absent):,} of {pluralized(facts.partitions, 'partition')} are not on the target: {named}"
     if facts.unserved:
         yield f"no process serves {pluralized(facts.unserved, 'slot')}"
+
+
+def _stalled(facts: Facts) -> Iterable[str]:
+    if facts.stalled:
+        named = first_few(sorted(facts.stalled))
+        yield f"records wait in {pluralized(len(facts.stalled), 'partition')}, and none is copied: {named}"
 
 
 def _unknowns(facts: Facts) -> Iterable[str]:
@@ -317,6 +326,7 @@ def _facts(
         partitions=len(lags),
         unknown=len(lags) - len(known),
         absent=[f"{each.topic}-{each.partition}" for each in lags if each.status == Status.ABSENT],
+        stalled=[f"{each.topic}-{each.partition}" for each in known if each.lag and each.status in STALLED],
         missing=int(sum(each.lag or 0 for each in known)),
         waits_s=None if None in waits else max((wait for wait in waits if wait is not None), default=0.0),
         age_s=age_s,

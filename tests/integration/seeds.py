@@ -143,7 +143,7 @@ class World:
 
     def text(self, now_s: float) -> str:
         families = self.recorder.snapshot(now_s=now_s)
-        answer_failover(families, now_s=now_s, flows={("a", "b")}, reporting_groups={("a", "b")})
+        answer_failover(families, now_s=now_s, flows={("a", "b"): 60.0}, reporting_groups={("a", "b")})
         return exposition(families, max_series=10**6)
 
 

@@ -73,7 +73,8 @@ def test_an_on_call_finds_the_cause_from_the_alert_and_sees_it_end(scene: Watche
 
     # Whether one may fail over is answered with what it would cost.
     visit(page, f"{scene.inspector}/groups")
-    shows(page, re.compile("primary->backup: GO WITH LOSS|primary->backup: NO"))
+    shows(page, re.compile(r"Planned switch: NOT READY"))
+    shows(page, re.compile(r"If primary is lost now: (WITHIN|BEYOND) OBJECTIVE"))
 
     scene.accept(STALLED)
     visit(page, scene.inspector)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -80,13 +81,15 @@ def test_live_traffic_is_within_the_objective():
         ({"unknown": 2}, "the lag of 2 of 3 partitions is unknown"),
         ({"absent": ["a.t-0", "a.t-1"]}, "2 of 3 partitions are not on the target: a.t-0, a.t-1"),
         ({"unserved": 1}, "no process serves 1 slot"),
+        ({"stalled": ["a.t-1"], "missing": 7}, "records wait in 1 partition, and none is copied: a.t-1"),
     ],
 )
 def test_what_blocks_a_planned_switch_is_named(changes, word):
     found = but(**changes)
     assert found.planned is Planned.NOT_READY
     assert any(word in blocker for blocker in found.blockers), found.blockers
-    assert found.answer is (Answer.NO if changes.get("source_up", True) else Answer.GO_WITH_LOSS)
+    may_fail_over = "stalled" in changes or not changes.get("source_up", True)
+    assert found.answer is (Answer.GO_WITH_LOSS if may_fail_over else Answer.NO)
 
 
 @pytest.mark.parametrize(("waits_s", "objective"), [(60.0, Objective.WITHIN), (60.1, Objective.BEYOND)])
@@ -185,7 +188,9 @@ def test_facts_come_from_rows_and_from_what_the_appliance_tells():
     snapshot = Snapshot(time_s=1.0, rows=rows, clusters=(("a", True), ("b", True)))
     found = facts_of("a->b", snapshot, source="a", target="b", served=served)
     assert (found.partitions, found.unknown, found.missing, found.waits_s, found.level_in_s) == (3, 1, 4, 4.0, 2.0)
-    assert found.drain_s == 0.5
+    assert (found.drain_s, found.stalled) == (0.5, [])
+    stalled = replace(snapshot, rows=(row(0, 5, 9, Status.STALL), row(1, 9, 9, Status.STALL)))
+    assert facts_of("a->b", stalled, source="a", target="b", served=served).stalled == ["a.t-0"]
     assert facts_of("a->b", snapshot, source="a", target="c", served=ServedFacts()).target_up is False
 
 
