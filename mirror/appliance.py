@@ -61,7 +61,7 @@ def lane_progress(mirror: Mirror) -> LaneProgress:
 
 
 def _objectives(flows: Sequence[FlowState]) -> dict[Labels, float]:
-    """Return the RPO objectives, in seconds, of the flows that this process serves a part of."""
+    """Return the RPO objectives, in seconds, of the flows that this process serves."""
     served = [state for state in flows if state.membership is not None and state.membership.owned]
     return {state.name: float(state.flow.rpo_objective_s) for state in served}
 

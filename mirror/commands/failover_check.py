@@ -88,7 +88,7 @@ def failover_check(settings: Settings, flow: str, *, as_json: bool) -> int:
 
 
 def text(answers: Sequence[FailoverReadiness], *, coloured: bool = False) -> str:
-    """Return both answers of each flow for a person, with what blocks a switch and what is unknown."""
+    """Return both answers of each flow as text, with blockers and unknown values."""
     lines = []
     for each in answers:
         planned = GREEN if each.planned is Planned.READY else RED
