@@ -102,7 +102,7 @@ def _readiness() -> None:
         st.info(f"Unknown: the process at {plain(address)} does not respond ({plain(str(error))}).")
         return
     st.write(
-        "Offsets of each group by state (translated and synced are healthy; docs/offsets.md explains the others), the age of "
-        "its last checkpoint, and the records that it would have re-read if it had failed over just before that checkpoint."
+        "Offsets of each group by state (translated and synced are healthy; docs/offsets.md explains the others), and the age "
+        "of its last checkpoint. A failover just before that checkpoint would have re-read the records of the last column."
     )
     st.dataframe(frame, hide_index=True, alt="Checkpoints of each consumer group")

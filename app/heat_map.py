@@ -17,7 +17,7 @@ _PARTITION = attrgetter("partition")
 
 
 def cells(rows: Iterable[LagRow]) -> list[dict[str, Any]]:
-    """Return a block per topic of a flow, worst status first, with its partitions in order.
+    """Return a block per topic of a flow, worst status first, with its partitions.
 
     Topics with the same status are ordered by name: while nothing changes, each keeps its place.
     A cell is [partition, shape, tone, tooltip]. A cell that is caught up has no tooltip.

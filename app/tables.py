@@ -143,7 +143,7 @@ class GroupFailover:
 
 
 def failovers(snapshot: Snapshot) -> list[GroupFailover]:
-    """Return a line for each consumer group of a source and each flow of its topics."""
+    """Return a line for each consumer group of a source and each flow."""
     flows: dict[tuple[str, str, int], list[LagRow]] = {}
     for row in snapshot.rows:
         if row.is_flow:

@@ -255,7 +255,7 @@ def switch_ready() -> str:
 
 
 def within_objective() -> str:
-    """1 if the loss of every flow shown is within its objective, 0 if not, nothing if it is unknown."""
+    """1 if every flow's loss is within its objective, 0 if not, nothing if unknown."""
     return f"min({of('rpo_within_objective')}) unless absent({of('switch_ready')})"
 
 

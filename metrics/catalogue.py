@@ -413,9 +413,9 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "max by (source, target) (kafka_mirror_lag_seconds)",
     ),
     _gauge("partition_status", PARTITION, "code", fold="max")(
-        "Status from the last 10 polls: 1 OK, 2 WARN (falling behind), 3 UNKNOWN (a cluster has not responded for three "
-        "polls), 4 STOP (flow silent), 5 STALL (no progress), 6 REWIND (position went back), 7 LOST (records deleted "
-        "before they were copied), 8 ABSENT (not on the target). 3, 7 and 8 are not Burrow's codes; all others are.",
+        "Status from the last 10 polls. 1 OK. 2 WARN: falling behind. 3 UNKNOWN: a cluster has not responded for three polls. "
+        "4 STOP: the flow is silent. 5 STALL: no progress. 6 REWIND: the position went back. 7 LOST: records were deleted "
+        "before they were copied. 8 ABSENT: not on the target. 3, 7 and 8 are not Burrow's codes; all others are.",
         "kafka_mirror_partition_status > 1",
     ),
     _gauge("partition_behind_open_transaction", PARTITION, "0 or 1", fold="max")(

@@ -1,4 +1,4 @@
-"""Keep the last error of each partition for `/errors`; a metric has no room for texts."""
+"""Keep the last error of each partition for `/errors`, because metrics have no texts."""
 
 from __future__ import annotations
 

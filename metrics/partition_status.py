@@ -1,4 +1,4 @@
-"""Determine from a window of polls, with a reason, whether a partition is broken or busy.
+"""Determine from a window of polls, with a reason, whether a partition makes progress.
 
 The rules are Burrow's (core/internal/evaluator/caching.go), which need no lag threshold, with four changes:
 
@@ -268,7 +268,7 @@ RULES: tuple[tuple[Callable[[Seen], str | None], Status], ...] = (
 
 
 def _of_known(seen: Seen) -> PartitionStatus:
-    """Return the status from what is known, whatever its age."""
+    """Return the status from the known values of any age."""
     reasons = ((status, rule(seen)) for rule, status in RULES)
     status, reason = next((status, reason) for status, reason in reasons if reason is not None)
     return PartitionStatus(status, reason, seen.is_complete)

@@ -63,7 +63,7 @@ class FlowMaps:
             self.maps.setdefault(key, OffsetMap()).extend(Tail(kept.tail).runs)
 
     async def read_again(self, target: Mapping[str, str]) -> None:
-        """Drop the maps of recreated topics, and read the map's topic from its start next time.
+        """Drop the maps of recreated topics, and reread the map's topic next time.
 
         Call it when the map's topic was deleted and created again. The maps of all other partitions are still valid.
         """

@@ -201,7 +201,7 @@ class Lease:
     # --- waiting and acquiring -----------------------------------------------------------------------------------
 
     async def wait_for_slot(self, target: GroupOffsets) -> bool:
-        """Wait until this process owns the slot; return False if it stops or the window has passed.
+        """Wait until this process owns the slot. Return False if it stops or the window has passed.
 
         Raises KafkaError.
         """
@@ -324,7 +324,7 @@ class Lease:
         ]
 
     async def release_for_dead_attempt(self, target: GroupOffsets) -> None:
-        """Release the lease of an earlier, dead attempt at this window, so that no successor waits for it."""
+        """Release the lease of a dead attempt at this window, for the successor."""
         found = await target.committed(self._plan.group, [self.own])
         if self.own not in found:
             return

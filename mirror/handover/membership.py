@@ -84,7 +84,7 @@ class Membership:
         return self.owned is not None and 0 in self.owned
 
     async def live(self, stop: asyncio.Event, end: asyncio.Event) -> None:
-        """Take part until `stop` is set; then commit that this run stops, until `end` is set.
+        """Take part until `stop` is set. Then commit that this run stops, until `end` is set.
 
         The group's client has a thread: librdkafka requests OAuth tokens when the client is made and when it is polled.
         """
@@ -208,7 +208,7 @@ class Membership:
         return known, found
 
     async def _claim(self, target: GroupOffsets, known: Mapping[int, Owner], layout: tuple[int, str] | None) -> None:
-        """Commit the owner of each slot of this process, at the start also of slots of its earlier runs.
+        """Commit this process as the owner of its slots, including those of earlier runs.
 
         A slot is not taken from a working process before this one is ready: the slot would have no process.
         """

@@ -56,7 +56,7 @@ def answered(question: Coroutine[Any, Any, Answer], *, cluster: str, what: str) 
 async def read_topic(
     options: ClientOptions, topic: str, start: int, partition: int = 0
 ) -> AsyncIterator[tuple[int, Record]]:
-    """Yield (offset, record) of a topic's partition from `start` to its present end; nothing if there is no topic.
+    """Yield (offset, record) of a partition from `start` to its present end, if it exists.
 
     It starts at the log start if `start` is not in the log.
 

@@ -48,7 +48,7 @@ class Planned(Enum):
 
 
 class Objective(Enum):
-    """Whether the records that the target lacks have waited for no longer than the flow's objective."""
+    """Whether the waiting records are younger than the flow's recovery point objective."""
 
     WITHIN = "WITHIN OBJECTIVE"
     BEYOND = "BEYOND OBJECTIVE"

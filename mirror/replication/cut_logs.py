@@ -85,7 +85,7 @@ def _may_be_cut(partition: Partition) -> bool:
 
 
 async def _end_of_records(target: Source, place: TopicPartition, end: int) -> int | None:
-    """Return the offset after the last committed record before `end`, None if it is unknown now.
+    """Return the offset after the last committed record before `end`, None if unknown.
 
     The leader may not show everything before `end` yet, or a batch may be corrupt.
     """

@@ -205,7 +205,7 @@ class ExactlyOnce:
             self._sender.send_next(partition)
 
     async def _end_transaction(self) -> bool:
-        """Commit the transaction, or abort it; return False if the producer is of no more use."""
+        """Commit the transaction, or abort it. Return False if the producer is unusable."""
         self._is_ending = True
         self._has_sent.clear()  # before we wait: what wakes us at the window's end may come meanwhile
         while self._sender.in_flight:

@@ -209,7 +209,7 @@ def _note_uncompared(name: str, spread: Iterable[Partition]) -> None:
 
 
 async def _hidden(partitions: list[Partition], target: Source, patience_s: float) -> set[Partition]:
-    """Return the partitions whose leaders do not respond, or keep their log end beyond the high watermark.
+    """Return the partitions whose leaders do not respond, or have uncommitted records.
 
     If the replicas are healthy, this takes a moment.
     """
@@ -242,9 +242,9 @@ def _is_for_good(answer: int | KafkaError | None) -> bool:
 async def _expected_tails(
     partitions: list[Partition], source: Source, target: Source, *, with_marker: Collection[Partition] = ()
 ) -> tuple[list[ExpectedTail], set[Partition]]:
-    """Return the partitions whose target is ahead of their positions, and those where that is unknown.
+    """Return the partitions whose target is, or may be, ahead of their positions.
 
-    It is unknown if a leader does not respond. One extra offset is the marker of a transaction, if one is expected.
+    A partition is uncertain if its leader does not respond. One extra offset is the marker of a transaction, if one is expected.
     """
     remote = {p.on_target: p for p in partitions}
     # A position may have been written before the first record: then the whole topic may be after it.
@@ -316,7 +316,7 @@ async def _resume(
 
 
 async def _after_deleted(where: str, expected: ExpectedTail, target: Source, *, is_committed: bool) -> ExpectedTail:
-    """Move past the records that the source has deleted and the target has; return the rest.
+    """Move past records that only the target still has. Return the rest of `expected`.
 
     Each record of the target had at least one offset on the source, so this position is never too high.
     """

@@ -137,7 +137,7 @@ class Replicator:
         self._sending.lease_confirmed()
 
     async def drained(self, within_s: float) -> bool:
-        """Wait until every batch that was sent counts or is refused; return False on a time-out.
+        """Wait until every sent batch counts or is refused. Return False on a time-out.
 
         After a second, batches that a quota still holds back are withdrawn: the next window reads them again.
         """

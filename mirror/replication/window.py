@@ -324,7 +324,7 @@ class FlowWindow:
         return self._window.end_ms + (GRACE_S * 1000 if self._window.lanes > 1 else 0)
 
     async def _keep(self, connections: Connections, replicator: Replicator) -> None:
-        """Confirm the lease each second and commit positions; end an overdue window if a successor is ready."""
+        """Confirm the lease and commit positions each second. End an overdue window if a successor is ready."""
         window = self._window
         while not self._stop.is_set():
             remaining_s = (window.end_ms - now_ms()) / 1000
@@ -342,7 +342,7 @@ class FlowWindow:
                 self._stop.set()
 
     async def _look(self, target: Target, replicator: Replicator) -> bool:
-        """Read the state of the lease, extend it if this window may write, and apply operators' pauses.
+        """Read the lease, extend it if this window may write, and apply operators' pauses.
 
         Returns:
             True when a successor is ready.
@@ -388,7 +388,7 @@ class FlowWindow:
 async def release_for_dead_attempt(
     plan: FlowPlan, target: Target, lease: Lease, warn: Callable[[str, BaseException], None]
 ) -> None:
-    """Release the lease of an earlier attempt that died too late in the window for a takeover."""
+    """Release the lease of an attempt that died too late for a takeover."""
     try:
         await target.open({plan.lease_topic})
         await lease.release_for_dead_attempt(target)

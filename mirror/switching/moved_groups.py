@@ -136,7 +136,7 @@ def _notes(
 
 
 async def _commit(offsets: GroupOffsets, group: str, wanted: Wanted, known: Mapping[TopicPartition, int]) -> str:
-    """Commit a group's offsets; return a sentence if they differ before or after that, else "".
+    """Commit a group's offsets. Return a sentence if they differ before or after, else "".
 
     If this conductor was suspended, another one may have ended the run, and the group may have read on since.
     """

@@ -169,7 +169,11 @@ def test_a_source_that_is_down_is_seen_and_its_numbers_are_told_to_be_old(tmp_pa
         # What depends on the source's log ends is unknown, and has no number; all else is shown.
         unknown = [expr for _, panel, expr in unanswered(server) if not panel.may_be_empty]
         assert unknown
-        assert [expr for expr in unknown if not any(name in expr for name in (*OF_LOG_ENDS, "lag_records", "rpo_within_objective"))] == []
+        assert [
+            expr
+            for expr in unknown
+            if not any(name in expr for name in (*OF_LOG_ENDS, "lag_records", "rpo_within_objective"))
+        ] == []
         assert number(server, "Down") == 1
         assert number(server, "Clusters down", FAILOVER) == 1
         assert number(server, "Failover check", FAILOVER) == Answer.GO_WITH_LOSS  # that is a reason to go, not a veto

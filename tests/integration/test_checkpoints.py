@@ -334,9 +334,7 @@ def commit_as(cluster, group: str, topic: str, offset: int, metadata: str) -> No
     asyncio.run(commit_once())
 
 
-def test_groups_keep_their_readers_metadata_and_what_was_set_is_known_after_a_restart(
-    primary, backup, topic, group, appliance
-):
+def test_groups_keep_their_metadata_and_set_offsets_are_known_after_a_restart(primary, backup, topic, group, appliance):
     """Kafka Streams and others read what they have committed as metadata. The mirror keeps its notes in a topic."""
     remote, marked = f"primary.{topic}", f"{group}-marked"
     create(primary, topic)

@@ -85,9 +85,7 @@ def test_a_deleted_topic_stays_deleted_whatever_still_follows_it(tmp_path: Path,
         )
 
 
-def test_internal_topics_that_a_broker_created_by_itself_are_compacted_from_the_start_on(
-    tmp_path: Path, clusters, topic
-):
+def test_auto_created_internal_topics_are_set_to_compaction(tmp_path: Path, clusters, topic):
     source, target = clusters
     ours = ("mm2-offset-map.primary.internal", "mm2-batons.primary.internal", "primary.checkpoints.internal")
     for name in ours:
@@ -113,9 +111,7 @@ def test_internal_topics_that_a_broker_created_by_itself_are_compacted_from_the_
 
 
 @pytest.mark.nightly
-def test_internal_topics_that_are_deleted_under_the_mirror_are_created_and_filled_again(
-    tmp_path: Path, clusters, topic
-):
+def test_deleted_internal_topics_are_created_and_filled_again(tmp_path: Path, clusters, topic):
     """One after the other. No record is lost or repeated, and all of the map and an idle group's checkpoint come back."""
     source, target = clusters
     remote, group = f"primary.{topic}", f"group-{topic}"

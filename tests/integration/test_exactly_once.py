@@ -79,7 +79,7 @@ def test_a_map_that_the_target_refuses_holds_up_no_record(primary, backup, topic
     assert "the last transaction is taken back" not in log
 
 
-def test_what_a_killed_appliance_left_open_is_ended_by_the_next_start(appliance, primary, backup, topic):
+def test_the_next_start_ends_transactions_of_a_killed_process(appliance, primary, backup, topic):
     """Readers of committed records wait for no transaction that nobody ends."""
     with load(primary, topic):
         flows(backup, f"primary.{topic}")
@@ -115,7 +115,7 @@ def test_a_broker_that_returns_with_old_positions_causes_no_duplicates(appliance
     assert "the target has" in appliance.log.read_text()
 
 
-def test_a_topic_that_is_denied_rests_alone_though_its_transactions_hold_others_too(tmp_path, primary, topic):
+def test_an_unauthorized_topic_is_paused_alone_despite_shared_transactions(tmp_path, primary, topic):
     names = [f"{topic}-{n}" for n in range(4)]
     with Broker.start("guarded", tmp_path / "guarded", overrides=GUARDED) as guarded:
         denied = f"primary.{names[0]}"
@@ -141,9 +141,7 @@ def test_a_topic_that_is_denied_rests_alone_though_its_transactions_hold_others_
                 assert differences(primary, guarded, name, f"primary.{name}") == []
 
 
-def test_a_mode_that_changes_between_a_kill_and_the_next_start_loses_and_repeats_nothing(
-    appliance, primary, backup, topic
-):
+def test_a_change_of_the_mode_after_a_kill_loses_and_duplicates_no_record(appliance, primary, backup, topic):
     """There and back: what the killed one left open is ended before anybody looks what the target has."""
     settings = appliance.file.read_text()
     with load(primary, topic):

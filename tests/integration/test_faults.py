@@ -91,9 +91,7 @@ def test_a_moved_leader_is_followed(tmp_path: Path, backup, topic):
 
 
 @pytest.mark.parametrize(("side", "denied"), [("source", AclOperation.READ), ("target", AclOperation.WRITE)])
-def test_a_topic_that_is_denied_rests_alone_with_the_reason_until_it_is_granted(
-    tmp_path, primary, backup, topic, side, denied
-):
+def test_an_unauthorized_topic_is_paused_alone_until_access_is_granted(tmp_path, primary, backup, topic, side, denied):
     other = f"{topic}-other"
     with Broker.start("guarded", tmp_path / "guarded", overrides=GUARDED) as guarded:
         source, target = (guarded, backup) if side == "source" else (primary, guarded)
@@ -120,9 +118,7 @@ def test_a_topic_that_is_denied_rests_alone_with_the_reason_until_it_is_granted(
                 assert differences(source, target, each, f"primary.{each}") == []
 
 
-def test_a_topic_that_its_source_hides_stays_in_the_flow_and_is_unknown_until_it_is_shown_again(
-    tmp_path, backup, topic
-):
+def test_a_hidden_source_topic_stays_in_the_flow_with_unknown_status(tmp_path, backup, topic):
     other = f"{topic}-other"
     with Broker.start("guarded", tmp_path / "guarded", overrides=GUARDED) as guarded:
         for each in (topic, other):
@@ -262,9 +258,7 @@ def test_it_stops_in_time_while_the_target_does_not_answer(primary, mortal, topi
 
 
 @pytest.mark.nightly
-def test_old_records_are_not_repeated_by_restarts_of_a_target_that_forgets_their_producers(
-    primary, mortal, topic, tmp_path
-):
+def test_restarts_of_a_target_with_expired_producers_duplicate_no_record(primary, mortal, topic, tmp_path):
     """A broker that restarts forgets the producer of records older than a day, and appends a batch of theirs again."""
     create(primary, topic, 32)
     write(primary, topic, [(b"", b"%d" % n + b"x" * 2000, [], START_MS) for n in range(5_000)], range(32))
@@ -335,9 +329,7 @@ def test_many_topic_partitions_with_a_backlog_each_share_the_memory_of_their_slo
     assert sum(end_offset(backup, f"primary.{topic}", partition) for partition in (0, 150, 299)) == 30
 
 
-def test_a_source_that_is_down_at_the_start_joins_when_it_answers_and_holds_up_no_other(
-    primary, backup, topic, tmp_path: Path
-):
+def test_a_source_down_at_start_joins_later_and_delays_no_other_flow(primary, backup, topic, tmp_path: Path):
     folder = tmp_path / "mirror"
     folder.mkdir()
     with proxied("far", tmp_path / "far") as (far, proxy, address):
@@ -381,9 +373,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.spark(always=True)  # the full disk is that of Spark's checkpoint
-def test_a_full_disk_ends_it_with_one_line_and_when_there_is_room_again_nothing_is_lost_or_repeated(
-    small_disk, primary, backup, topic, tmp_path: Path
-):
+def test_a_full_disk_ends_the_process_with_one_line_and_no_loss(small_disk, primary, backup, topic, tmp_path: Path):
     create(primary, topic, 2)
     filler = small_disk / "filler"
     running = RunningAppliance(

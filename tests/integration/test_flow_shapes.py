@@ -105,9 +105,7 @@ def test_active_active_copies_nothing_back_and_moves_groups_both_ways(primary, b
     assert (values(primary, topic), values(backup, topic)) == (from_a, from_b)
 
 
-def test_a_group_of_two_sources_is_not_moved_where_one_topic_has_the_records_of_both(
-    primary, backup, third, topic, tmp_path
-):
+def test_a_group_is_not_moved_in_a_topic_with_records_of_two_sources(primary, backup, third, topic, tmp_path):
     """Under the identity policy both topics go to one. Each source's group would be moved beyond records of the other."""
     group = f"group-{topic}"
     written = {}

@@ -138,7 +138,7 @@ def test_a_group_of_either_protocol_has_its_state_its_owners_and_its_offsets(pri
     eventually(lambda: shown() == nobody, within_s=30, because="the reader has left")
 
 
-def test_a_group_of_the_newer_protocol_whose_topics_may_not_be_seen_counts_as_in_use(tmp_path):
+def test_a_new_protocol_group_with_hidden_topics_counts_as_in_use(tmp_path):
     with Broker.start("guarded", tmp_path, overrides=GUARDED) as broker:
         create(broker, "t")
         write(broker, "t", [ROW])

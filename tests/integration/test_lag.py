@@ -167,7 +167,7 @@ def test_rows_outlive_their_cluster_and_are_unknown_then(primary, topic, tmp_pat
     assert "cluster b" in problem
 
 
-def test_every_row_is_printed_in_time_while_both_clusters_are_silent_by_what_the_appliance_knew(topic, tmp_path):
+def test_lag_prints_the_last_known_rows_while_both_clusters_are_silent(topic, tmp_path):
     with Broker.start("a", tmp_path / "a") as source, Broker.start("b", tmp_path / "b") as target:
         create(source, topic)
         write(source, topic, rows(10))

@@ -89,7 +89,7 @@ def measured(appliance: RunningAppliance, written: Written, backup, remote: str,
     assert read_s - 0.005 * count <= age_s <= latency_s
 
 
-def test_ages_and_latencies_are_those_of_the_clocks_also_of_wrong_ones_after_a_restart_and_a_backlog(
+def test_ages_and_latencies_follow_the_clocks_after_restarts_and_backlogs(
     primary, backup, topic, remote, tmp_path: Path
 ):
     written = Written(primary, topic)
@@ -127,9 +127,7 @@ def test_records_of_a_clock_that_is_ahead_are_told_as_they_are(primary, backup, 
         )
 
 
-def test_bytes_and_records_are_those_on_the_targets_disk_and_rates_are_how_fast_that_grows(
-    primary, backup, topic, remote, tmp_path: Path
-):
+def test_counts_equal_the_targets_log_and_rates_its_growth(primary, backup, topic, remote, tmp_path: Path):
     def on_disk() -> int:
         return (
             Cluster("backup", {"bootstrap.servers": backup.bootstrap}).log_dirs([(remote, 0)]).sizes.get((remote, 0), 0)
@@ -186,9 +184,7 @@ def reading(cluster, group: str, topic: str) -> Iterator[None]:
         yield
 
 
-def test_a_long_way_to_the_target_loses_nothing_and_a_checkpoints_latency_is_what_its_round_took(
-    primary, topic, tmp_path: Path
-):
+def test_a_distant_target_loses_no_record_and_checkpoint_latency_is_the_rounds_duration(primary, topic, tmp_path: Path):
     """A round begins when the one before has ended, so the broker's times of append bound it from above."""
     remote, checkpoints, delay_s = f"primary.{topic}", "primary.checkpoints.internal", 0.25
     create(primary, topic)

@@ -210,7 +210,7 @@ def test_a_cluster_that_does_not_answer_makes_its_flow_unknown(places: Places, s
     eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="it is known again")
 
 
-def test_an_appliance_that_stands_still_makes_its_boards_unknown_and_the_page_reads_the_clusters_itself(places: Places):
+def test_a_frozen_mirror_is_unknown_on_boards_and_the_page_reads_the_clusters(places: Places):
     eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="all is level")
     with places.appliance.frozen():
         eventually(
@@ -262,7 +262,7 @@ def test_a_worker_that_stands_still_hides_no_record_that_waits(places: Places):
     eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="all is level")
 
 
-def test_a_process_of_two_that_stands_still_makes_boards_unknown_until_its_slots_are_taken_over(places: Places):
+def test_a_frozen_process_of_two_is_unknown_on_boards_until_the_takeover(places: Places):
     eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="all is level")
     folder = places.folder / "second"
     folder.mkdir()

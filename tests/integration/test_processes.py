@@ -174,9 +174,7 @@ def test_the_slots_of_a_process_whose_windows_hang_are_taken_over(processes, pri
 
 
 @pytest.mark.parametrize("mode", ["", ONCE])
-def test_a_process_that_slept_while_another_took_its_slots_over_writes_nothing_that_counts(
-    processes, primary, backup, topic, mode
-):
+def test_a_suspended_process_writes_no_visible_record_after_a_takeover(processes, primary, backup, topic, mode):
     first, second = processes.one_more(mode), processes.one_more(mode)
     shared(first, second)
     with load(primary, topic, partitions=PARTITIONS):
@@ -188,9 +186,7 @@ def test_a_process_that_slept_while_another_took_its_slots_over_writes_nothing_t
     equal(primary, backup, topic)
 
 
-def test_a_process_that_wakes_up_when_another_has_copied_everything_sets_no_position_back(
-    processes, primary, backup, topic
-):
+def test_a_process_that_wakes_up_rewinds_no_position(processes, primary, backup, topic):
     """Nothing is under way any more then: old positions would stand, and all since them would come again."""
     first, second = processes.one_more(), processes.one_more()
     shared(first, second)

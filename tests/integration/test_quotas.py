@@ -45,9 +45,7 @@ async def limit(broker: Broker, rate: float | None) -> None:
 
 
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
-def test_a_quota_that_holds_batches_back_for_longer_than_a_window_leaves_no_outcome_unknown(
-    primary, topic, tmp_path: Path, mode
-):
+def test_a_quota_longer_than_a_window_leaves_no_unknown_outcome(primary, topic, tmp_path: Path, mode):
     """What was not sent when the window ends is read again by the next one. No partition is paused for it."""
     create(primary, topic, 2)
     for partition in (0, 1, 0, 1):

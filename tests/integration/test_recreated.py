@@ -215,9 +215,7 @@ refresh.topics.interval.seconds = {every_s}
 """
 
 
-def test_a_topic_that_soon_has_more_records_than_the_one_before_is_replicated_once_from_its_start(
-    tmp_path: Path, primary, backup, topic
-):
+def test_a_recreated_topic_with_more_records_is_mirrored_once_from_its_start(tmp_path: Path, primary, backup, topic):
     """Between two looks at the topics' ids, by windows whose plan is older than the topic, at a position of the one before."""
     names = [f"{topic}-{mode}-{n}" for mode in ("least", "exactly") for n in range(3)]
     written: dict[str, list[bytes | None]] = {name: [] for name in names}
@@ -249,9 +247,7 @@ def test_a_topic_that_soon_has_more_records_than_the_one_before_is_replicated_on
         assert {name: read(backup, f"primary.{name}") for name in names} == written
 
 
-def test_a_remote_topic_that_is_deleted_under_load_is_filled_again_and_no_committed_record_is_there_twice(
-    tmp_path: Path, primary, backup, topic
-):
+def test_a_remote_topic_deleted_under_load_is_refilled_without_duplicates(tmp_path: Path, primary, backup, topic):
     """Some are created again by somebody else, before the mirror does it: what is on its way comes to lie in those."""
     names = [f"{topic}-{mode}-{n}" for mode in ("least", "exactly") for n in range(3)]
     written: list[bytes | None] = []

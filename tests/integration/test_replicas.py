@@ -119,9 +119,7 @@ def test_what_a_mirror_in_another_rack_copies_is_whole(racks, backup, topic, tmp
     assert differences(racks, backup, topic, f"primary.{topic}") == []
 
 
-def test_a_log_that_was_truncated_and_has_grown_beyond_the_position_again_is_read_from_where_it_differs(
-    racks, backup, topic, tmp_path
-):
+def test_a_truncated_log_is_read_from_its_first_different_offset(racks, backup, topic, tmp_path):
     """An unclean election while the mirror is down: without leader epochs, 50 records would be skipped without a word."""
     racks.create(topic, **{"unclean.leader.election.enable": "true", "min.insync.replicas": "1"})
     write(racks, topic, rows(100))

@@ -234,9 +234,7 @@ def columns(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()[1:]]
 
 
-def test_positions_are_shown_and_set_while_the_flow_rests_and_topics_paused_while_it_runs(
-    primary, backup, topic, tmp_path
-):
+def test_positions_are_set_while_stopped_and_topics_paused_while_running(primary, backup, topic, tmp_path):
     remote, other = f"{topic}.{topic}", f"{topic}-other"
     for each in (topic, other):
         create(primary, each)

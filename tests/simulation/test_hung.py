@@ -12,7 +12,7 @@ ALL = frozenset(range(SLOTS))
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_slots_of_a_process_whose_worker_hangs_go_to_another_one_and_it_serves_again_when_it_can(mode, seed):
+def test_slots_of_a_hung_worker_move_to_another_process_and_return(mode, seed):
     stage = Stage(seed, mode)
     with staged(stage):
         hanging, other = stage.start("folder1", slots=SLOTS), stage.start("folder2", slots=SLOTS)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:R
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("slots", [(2, 1), (1, 3), (3, 2)], ids=str)
-def test_a_process_that_slept_while_another_took_over_with_other_slots_repeats_nothing(mode, seed, slots):
+def test_a_suspended_process_duplicates_nothing_after_a_takeover_with_other_slots(mode, seed, slots):
     stage = Stage(seed, mode)
     before, after = slots
     with staged(stage):
@@ -31,7 +31,7 @@ def test_a_process_that_slept_while_another_took_over_with_other_slots_repeats_n
 
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
-def test_a_slot_that_is_new_finds_what_the_flow_has_copied_where_positions_are_forgotten(mode):
+def test_a_new_slot_finds_copied_records_after_positions_have_expired(mode):
     stage = Stage(1, mode)
     with staged(stage):
         first = stage.start("folder1", slots=1)

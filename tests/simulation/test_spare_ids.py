@@ -97,7 +97,7 @@ def test_a_window_that_inherits_a_spare_id_and_freezes_is_fenced(stage):
 
 
 @pytest.mark.parametrize("has_ended", [False, True])
-def test_a_process_that_slept_while_its_successor_took_a_spare_id_commits_nothing(stage, has_ended):
+def test_a_suspended_process_commits_nothing_after_a_spare_id(stage, has_ended):
     """`has_ended`: its last transaction ends a moment before it wakes, or later."""
     sleeper, name = _begun(stage)
     stage.world.run_for(0.5)

@@ -131,7 +131,7 @@ def test_between_two_moves_a_group_keeps_what_the_last_one_made_of_it():
     assert [at.state for at in found["g"].values()] == [State.REFUSED, State.NO_MAP]
 
 
-def test_a_groups_offsets_are_taken_along_the_flow_and_back_along_the_other_but_not_where_a_mirror_put_them():
+def test_group_offsets_are_translated_both_ways_except_those_that_a_mirror_set():
     home = FlowPlan(
         source="b", target="a", tasks_max=1, consumer={}, producer={}, partitions=(PlannedPartition("u", "b.u", 0, ""),)
     )
@@ -152,7 +152,7 @@ def test_a_groups_offsets_are_taken_along_the_flow_and_back_along_the_other_but_
 TRANSLATED = Translated(3, 8, State.TRANSLATED, "theirs")
 
 
-def test_what_is_committed_for_a_group_is_its_own_metadata_and_an_earlier_mark_is_replaced():
+def test_group_commits_keep_the_groups_metadata_and_replace_old_marks():
     place = ("a.t", 0)
 
     def wanted(there, *, at=TRANSLATED, metadata="", state="Empty", end=9, shared=()):

@@ -106,7 +106,7 @@ def test_an_answer_of_any_size_arrives_whole_however_it_is_cut(size):
     played(scene, of_workers=True)
 
 
-def test_the_highest_version_that_both_speak_is_spoken_and_one_that_neither_does_is_refused_by_name():
+def test_requests_use_the_highest_common_version_or_are_refused_by_name():
     async def scene(server: FakeBroker, client: Client) -> None:
         await client.ask(1, init_producer_id(None, 0))
         assert next(version for api, version, _ in server.asked if api == INIT) == 2
@@ -151,7 +151,7 @@ def test_what_was_not_sent_and_what_may_have_been_done_are_told_apart(caplog):
     assert caplog.text == ""
 
 
-def test_an_answer_that_does_not_come_in_time_ends_the_connection_and_the_next_request_has_another():
+def test_a_late_response_closes_the_connection():
     async def scene(server: FakeBroker, client: Client) -> None:
         await client.ask(1, init_producer_id(None, 0))
         server.held = asyncio.Event()

@@ -26,7 +26,7 @@ def test_a_partition_is_shared_if_a_flow_from_another_topic_has_a_position_there
     assert shared(OURS, {"mirror.c->b": flow("c", ("t", 0), topic_id="")}) == {("t", 0): "mirror.c->b"}, "not known"
 
 
-def test_the_same_source_under_another_alias_and_positions_shown_to_lag_tools_are_not_other_flows():
+def test_other_aliases_and_source_groups_do_not_count_as_other_flows():
     assert shared(OURS, {"mirror.old->b": flow("old", ("t", 0), topic_id="id-of-a")}) == {}
     shown = {place: at for place, at in flow("b", ("t", 0), topic_id="x").items() if place == ("t", 0)}
     assert shared(OURS, {"mirror.b->d": shown}) == {}

@@ -9,7 +9,7 @@ FLOW, OTHER = ("a", "b"), ("c", "b")
 PLACES = tuple(("a", "b", "a.t", partition) for partition in "01")
 
 
-def test_a_flow_reported_last_when_its_last_window_did_or_when_a_report_was_first_expected():
+def test_a_flows_last_report_is_its_last_window_or_the_first_expected_report():
     progress = FlowProgress()
     assert progress.last_report_s(FLOW) is None
     progress.expect({FLOW, OTHER}, now_s=10.0)

@@ -53,7 +53,7 @@ def test_a_plan_that_differs_from_a_position_is_no_proof(policy, known):
     assert partition.has_room(0.0)
 
 
-def test_a_position_of_the_plans_topics_begins_there_unless_a_predecessor_was_in_doubt():
+def test_a_position_of_the_planned_topics_is_used_unless_the_predecessor_was_in_doubt():
     assert begun(OnRecreated.RESTART, "old:there").identity is Identity.VERIFIED
     assert begun(OnRecreated.RESTART, "old:there", is_uncertain=True).identity is Identity.UNVERIFIED
 
@@ -134,7 +134,7 @@ def without_position(policy: OnRecreated, now: TopicIds) -> Partition:
 
 
 @pytest.mark.parametrize("policy", list(OnRecreated))
-def test_without_a_position_it_begins_as_a_new_one_does_where_the_topics_are_those_of_the_plan(policy):
+def test_without_a_position_a_partition_of_the_planned_topics_starts_as_new(policy):
     partition = without_position(policy, TopicIds("old", "there"))
     assert (partition.start, partition.ids, partition.pause.reason, partition.tally.rewinds) == (
         LATEST,
@@ -144,7 +144,7 @@ def test_without_a_position_it_begins_as_a_new_one_does_where_the_topics_are_tho
     )
 
 
-def test_without_a_position_one_whose_remote_topic_was_replaced_is_filled_from_the_start(caplog):
+def test_a_replaced_remote_topic_without_a_position_is_filled_from_the_start(caplog):
     partition = without_position(OnRecreated.RESTART, TopicIds("old", "another"))
     assert (partition.start, partition.ids, partition.tally.rewinds) == (EARLIEST, "old:another", 1)
     assert "a.t was deleted and created again on the target (topic id another, was there)" in caplog.text

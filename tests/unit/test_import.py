@@ -587,7 +587,7 @@ def test_config_providers_of_a_worker_are_kept_and_those_of_kubernetes_replaced(
     assert item(found, "config.providers.idle.class").why == "no value refers to it"
 
 
-def test_brokers_that_are_not_known_here_need_a_hand_and_the_rest_is_checked_all_the_same():
+def test_unknown_brokers_need_manual_work_and_other_settings_are_checked():
     found = imported(
         config("Source", source_cluster_bootstrap_servers="${env:NOWHERE}", topics=["a", "b("], tasks_max=None)
     )

@@ -34,7 +34,7 @@ def test_a_topic_is_another_one_until_it_is_registered_and_never_while_no_id_is_
 
 
 @pytest.mark.parametrize("read", [read_checkpoints, partitions_of])
-def test_a_topic_that_is_hidden_from_this_client_is_not_taken_for_one_that_does_not_exist(read):
+def test_a_hidden_topic_is_not_a_missing_topic(read):
     async def ask() -> Any:
         async with FakeBroker() as broker:
             broker.topics["other"] = 1

@@ -49,7 +49,7 @@ def test_the_wide_table_says_how_long_why_and_since_where():
     assert new == "shop orders 1 unknown 10 unknown none a UNKNOWN unknown"
 
 
-def test_in_a_terminal_the_wide_table_is_folded_to_its_width_and_nothing_of_it_is_lost():
+def test_the_wide_table_is_wrapped_to_the_terminal_without_loss():
     reason = "stands still for 12 polls while 3 records wait: the target refuses them as too large"
     rows = [replace(FLOW, reason=reason), NEW]
     words = wide_text(rows).split()

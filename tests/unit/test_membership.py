@@ -119,7 +119,7 @@ def test_a_process_that_is_not_ready_acquires_only_unserved_slots(flow):
     assert second.looks(target) == {1, 2}
 
 
-def test_a_dead_process_whose_clock_was_ahead_is_not_waited_for_longer_than_any_other(flow, monkeypatch):
+def test_a_dead_process_with_a_fast_clock_delays_no_takeover(flow, monkeypatch):
     target, steady_s = Offsets(), [0.0]
     monkeypatch.setattr(
         "mirror.handover.membership.time", SimpleNamespace(time=time.time, monotonic=lambda: steady_s[0])
@@ -141,7 +141,7 @@ def test_the_next_run_of_a_state_folder_inherits_its_slots_before_the_group_assi
     assert Process(flow, 6).looks(target) == frozenset(), "another folder's waits for the group"
 
 
-def test_who_stops_gives_its_slots_away_and_tells_its_own_windows_only(flow):
+def test_a_stopping_process_releases_its_slots_and_stops_only_its_windows(flow):
     target = Offsets()
     first, second = Process(flow, 1).is_given(0, 1), Process(flow, 2).is_given(2, 3)
     first.looks(target), second.looks(target)

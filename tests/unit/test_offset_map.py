@@ -49,7 +49,7 @@ def test_runs_are_in_order_and_overlap_nowhere_whatever_was_written_again(batche
 
 
 @given(STEPS)
-def test_every_offset_translates_to_its_first_unread_record_or_to_the_end_of_what_was_read(steps):
+def test_offsets_translate_to_the_first_unread_record_or_the_end(steps):
     found, pairs = mirrored(steps)
     if not pairs:
         assert found.translate(0) is None

@@ -217,7 +217,7 @@ def test_a_topic_is_paused_if_the_pause_pattern_takes_too_long(monkeypatch):
     played(scene, one)
 
 
-def test_a_topic_that_an_operator_has_paused_stays_so_when_its_last_batch_arrives_or_fails():
+def test_an_operators_pause_outlasts_the_outcome_of_the_last_batch():
     one = partition()
 
     def scene(pauses: Pauses, _target: Target) -> None:
@@ -246,7 +246,7 @@ def test_a_replaced_topic_is_not_doubted_but_waits_for_its_operator(identity, do
     assert one.has_room(0.0) is False
 
 
-def test_a_topic_is_in_question_while_a_cluster_does_not_show_it_or_shows_another():
+def test_a_topic_is_in_doubt_while_it_is_missing_or_replaced():
     """Told as a state, not by the words of the reason: the flow looks for its topics soon."""
     gone, replaced, refused = partition("gone"), partition("replaced"), partition("refused")
 

@@ -217,9 +217,7 @@ def test_a_target_that_is_silent_since_the_start_is_judged_by_the_last_run_else_
         assert recorder.value("kafka_mirror_partitions", ("a", "b", "ok")) == 0
 
 
-def test_a_record_whose_time_cannot_be_read_is_neither_fresh_nor_kept_for_as_long_as_retention_allows(
-    recorder, tmp_path
-):
+def test_a_record_with_unknown_time_is_neither_fresh_nor_within_retention(recorder, tmp_path):
     class Silent(Reader):
         ago_s = None
 

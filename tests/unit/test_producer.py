@@ -123,7 +123,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr(producing, "TAKE_BACK_S", 0.02)
 
 
-def test_batches_of_a_topic_partition_go_one_after_the_other_and_tell_where_they_went():
+def test_batches_of_a_partition_are_sent_in_turn_and_return_target_offsets():
     async def run():
         broker = Broker()
         producer = await opened(broker)
@@ -234,7 +234,7 @@ def test_a_batch_that_is_certainly_not_there_is_taken_back_and_the_others_flow(i
 
 
 @pytest.mark.parametrize("first", ["lost", "appended, no answer", TIMED_OUT])
-def test_a_batch_that_may_be_there_is_not_taken_back_however_long_its_target_refuses_it(impatient, first):
+def test_a_batch_that_may_be_appended_is_never_withdrawn(impatient, first):
     """Afterwards the target appends nothing for long, which says nothing about the first attempt; at last it tells."""
 
     async def run():

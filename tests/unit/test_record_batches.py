@@ -192,7 +192,7 @@ def test_records_of_our_own_go_in_batches_that_any_broker_takes():
     sets=st.lists(st.lists(st.binary(max_size=80), min_size=1, max_size=4), min_size=1, max_size=4),
     cut=st.integers(0, 200),
 )
-def test_every_message_of_the_old_formats_is_found_however_small_and_a_cut_one_is_left_for_later(form, sets, cut):
+def test_all_complete_messages_of_old_formats_are_found(form, sets, cut):
     """A message of 26 bytes at the end of a log is shorter than today's header, and a record all the same."""
     (magic, codec), data, offset = form, b"", 0
     for values in sets:

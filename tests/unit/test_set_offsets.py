@@ -49,7 +49,7 @@ def read_back() -> SetOffsets:
     return found
 
 
-def test_an_offset_that_was_set_is_known_after_a_restart_until_a_reader_commits_another_one(topic):
+def test_a_set_offset_is_remembered_after_a_restart_until_a_consumer_commits(topic):
     asyncio.run(SetOffsets("notes").write(None, {PLACE: (8,)}))
     found = read_back()
     assert found.of(group(8)) == {("a.t", 0)}
@@ -66,7 +66,7 @@ def test_while_an_offset_is_being_set_the_one_before_counts_if_it_was_set_too(to
     assert SetOffsets("notes").before(group(3, metadata={("a.t", 0): "mirrored"}), {("a.t", 0): 8}) == {PLACE: (8, 3)}
 
 
-def test_a_note_is_removed_when_its_group_has_another_offset_and_not_when_that_is_not_known(topic):
+def test_a_note_is_removed_only_if_its_group_is_known_to_have_another_offset(topic):
     notes = SetOffsets("notes")
     asyncio.run(notes.write(None, {PLACE: (8,)}))
     assert notes.outdated({"g": group(8)}) == notes.outdated({}) == notes.outdated({"g": Group("g", HIDDEN)}) == []

@@ -35,6 +35,13 @@ def test_defaults(settings):
     assert loaded.ignored == ()
 
 
+def test_a_flow_has_its_recovery_point_objective(settings):
+    assert settings().flows[0].rpo_objective_s == 60
+    assert settings("mirror.rpo.objective.seconds = 30").flows[0].rpo_objective_s == 30
+    lines = ("mirror.rpo.objective.seconds = 30", "primary->backup.mirror.rpo.objective.seconds = 5")
+    assert settings(*lines).flows[0].rpo_objective_s == 5
+
+
 def test_defaults_of_what_is_beside_the_records(settings):
     """B.2 of the semantics."""
     [flow] = settings().flows

@@ -227,7 +227,7 @@ def test_another_process_gets_the_time_to_release_its_lease():
     assert not transactions._may_take_over(held, now_ms)
 
 
-def test_a_position_goes_with_its_records_though_the_topic_is_not_known_for_a_moment():
+def test_a_position_is_committed_with_its_records_even_if_the_topic_is_unknown():
     served = window(1)
     (assigned,) = PLAN.partitions
     partition = Partition(assigned._replace(remote_topic="A.gone"), 5, 5)
@@ -407,7 +407,7 @@ def test_a_predecessor_that_died_and_never_released_its_lease_is_no_sleeper():
     assert not lease.has_stale_commit(found(even=(10, 7, HELD), odd=(9, 7, HELD)))
 
 
-def test_a_lease_that_a_process_with_a_clock_ahead_has_released_takes_no_window_from_others():
+def test_a_lease_released_with_a_fast_clock_blocks_no_window():
     lease = window(10)._lease
     lease._acquired_from = leases(odd=(23, 6, RELEASED))
     assert lease.status(found(even=(10, 7, HELD), odd=(23, 6, RELEASED))) is LeaseStatus.HOLDS
@@ -473,7 +473,7 @@ async def one_at_42() -> tuple[GroupOffsets, FlowWindow]:
     return target, first
 
 
-def test_positions_that_a_sleeper_has_covered_are_written_again_and_the_successor_looks_at_the_target():
+def test_overwritten_positions_are_committed_again_and_the_successor_compares():
     async def scene() -> None:
         target, first = await one_at_42()
         number = first._window.number
@@ -557,7 +557,7 @@ def test_a_window_opens_the_spare_id_that_its_predecessor_claimed_last(late, spa
     asyncio.run(scene())
 
 
-def test_a_process_that_slept_covers_no_lease_of_its_successor_by_that_of_a_spare_id():
+def test_a_suspended_process_does_not_overwrite_a_lease_with_a_spare_id():
     async def scene() -> None:
         target, first = await one_at_42()
         key = PLAN.lease_topic, lease_key(0, first._window.lane)

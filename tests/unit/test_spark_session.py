@@ -76,7 +76,7 @@ def test_the_jvm_has_the_folders_that_python_has(monkeypatch):
     assert session._folders() == '"-Djava.io.tmpdir=/data/my tmp" "-Duser.home=/data/home"'
 
 
-def test_a_read_only_machine_without_a_folder_for_temporary_files_is_refused_in_one_line(monkeypatch):
+def test_a_read_only_machine_without_a_temporary_folder_is_refused(monkeypatch):
     def missing():
         raise FileNotFoundError("No usable temporary directory found")
 

@@ -139,7 +139,7 @@ def test_a_key_is_never_in_a_file(folder, monkeypatch):
     clients.client_options(java(folder))
 
 
-def test_where_there_is_no_memory_file_the_owner_alone_may_read_it_and_it_is_removed(folder, monkeypatch, tmp_path):
+def test_without_memory_files_a_key_is_in_a_private_file_that_is_removed(folder, monkeypatch, tmp_path):
     monkeypatch.delattr(os, "memfd_create", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with stores._as_file("secret") as path:

@@ -375,7 +375,7 @@ def _pauses(topic, *, asked="", without=frozenset()):
     return any(re.fullmatch(pattern, topic) for pattern in steps.pause_patterns(scope))
 
 
-def test_a_group_that_was_moved_before_a_crash_may_read_on_and_one_that_was_not_may_not():
+def test_only_groups_moved_before_a_crash_may_have_read_on():
     each = Moved("g", "t", 0, 5, "a.t", None, 9)
     for offset, is_there in ((9, True), (12, True), (8, False)):
         assert stands_there(each, {"g": Group("g", "Stable", {("a.t", 0): offset})}) is is_there
@@ -603,7 +603,7 @@ def test_a_gap_counts_what_was_seen_and_says_what_nobody_saw():
     ]
 
 
-def test_a_checkpoint_leads_by_the_map_as_it_is_now_and_by_itself_where_that_does_not_know():
+def test_a_checkpoint_is_translated_by_the_present_map_if_possible():
     at = Checkpoint("g", "a.t", 0, upstream=8, downstream=3)
     assert lost._recovered(at, "t", OffsetMap([OffsetRun(0, 0, 10)]), {("a.t", 0): 5}) == Moved(
         "g", "t", 0, 8, "a.t", 5, 8
@@ -630,7 +630,7 @@ def test_every_kind_pauses_its_flow_behind_the_groups_and_ends():
         assert all(steps.does(kind, step) for step in order)
 
 
-def test_a_fence_is_not_carried_over_to_the_remote_topic_where_it_would_keep_the_mirror_out():
+def test_acl_sync_does_not_copy_a_fence_to_the_remote_topic():
     own = Acl("t", "User:reader", "*", "READ", "ALLOW")
     on_source = {own, *denials(["t"]), *allowances(["t", "u"])}
     wanted = {verdict.wanted for verdict in judged(on_source, {"t": "a.t", "u": "a.u"})} - {None}

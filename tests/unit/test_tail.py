@@ -58,9 +58,7 @@ def test_a_tail_starts_at_the_position_or_at_the_log_start(tails):
 
 
 @pytest.mark.parametrize("on_target", [6, None])
-def test_a_position_that_is_missing_is_not_taken_for_the_start_if_the_target_has_records_or_does_not_report(
-    tails, on_target
-):
+def test_a_missing_position_is_unknown_unless_the_target_is_empty(tails, on_target):
     with pytest.raises(MirrorError, match=r"progress of t-1 is unknown"):
         tails(SOURCE, on_target)
 

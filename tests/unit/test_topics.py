@@ -125,7 +125,7 @@ def test_what_is_matched(flow):
     ) == ["A.C.heartbeats", "A.heartbeats", "A.orders"]
 
 
-def test_heartbeats_are_left_to_the_filter_where_they_are_not_to_be_mirrored_always(flow):
+def test_heartbeats_follow_the_topic_filter_if_not_always_mirrored(flow):
     assert remote_names(flow("heartbeats.replication.enabled = false", "topics = t"), "heartbeats", "t") == ["A.t"]
     assert remote_names(flow("heartbeats.replication.enabled = false"), "heartbeats", "t") == ["A.heartbeats", "A.t"]
 

@@ -244,7 +244,7 @@ def test_a_partition_without_writes_or_a_leader_stays_out_of_the_transaction(why
 
 
 @pytest.mark.parametrize("answer", [TIMED_OUT, NOT_LEADER])
-def test_a_batch_without_an_outcome_ends_its_transaction_by_a_new_epoch_that_counts_anew(version, answer):
+def test_a_batch_without_an_outcome_ends_its_transaction_with_a_new_epoch(version, answer):
     """A leader that appended the batch and moved before its replicas had it answers NOT_LEADER_OR_FOLLOWER."""
 
     async def run():
@@ -333,7 +333,7 @@ def test_after_a_stuck_transaction_the_next_one_uses_a_recorded_spare_id(version
 
 
 @pytest.mark.parametrize("ends", [False, True])
-def test_a_batch_under_way_is_answered_before_another_id_is_taken_and_is_committed_by_the_id_that_appended_it(ends):
+def test_a_spare_id_is_used_only_after_the_responses_of_batches_in_flight(ends):
     class Slow(Cluster):
         """Has two brokers; the leader of partition 1 answers when it is told to."""
 

@@ -183,7 +183,7 @@ def test_a_map_that_the_target_refuses_keeps_no_record_from_being_committed(monk
     assert is_told is (counted > 0)
 
 
-def test_a_map_that_a_quota_holds_back_at_the_end_of_a_window_keeps_no_record_from_being_committed(caplog):
+def test_an_offset_map_delayed_by_a_quota_does_not_delay_the_commit(caplog):
     """The map is sent after the last records were acknowledged. It is taken back too, without a word about it."""
 
     class ThrottledMap(PositionCommits):
@@ -261,7 +261,7 @@ def test_a_window_that_ends_during_a_transaction_commits_at_once():
     assert asyncio.run(run())
 
 
-def test_a_batch_without_an_outcome_aborts_its_transaction_and_its_topic_partition_waits():
+def test_a_batch_without_an_outcome_aborts_its_transaction_and_pauses_its_partition():
     async def run() -> tuple[bool, int, Pause]:
         made, _, partition, _ = begun()
         partition.acked = 140

@@ -51,7 +51,7 @@ def found(*mirrors: Offsets) -> Mapping[str, Upstream]:
     return upstreams_of(mirrors, HERE, now_ms=NOW_MS)
 
 
-def test_a_mirror_that_runs_brings_records_from_its_source_and_from_where_that_one_has_them():
+def test_a_running_mirror_has_its_source_and_that_sources_origins_upstream():
     told = found(mirror({("t", 0): at(5, "there-t:here-t", ("first", "second")), ("b.u", 1): at(2, "there-u:here-u")}))
     assert told == {
         "t": Upstream(frozenset({"there-t", "first", "second"}), frozenset(), 5),
@@ -150,7 +150,7 @@ def test_which_topics_go_round(now, before, so_far, placed, rounds):
         pytest.param(0, None, Upstream(live=frozenset({"there-t", "here-t"}), progress=5), id="one way only"),
     ],
 )
-def test_what_the_flow_back_wrote_comes_from_nowhere_as_far_as_it_is_told_apart(registered, flow_back, brought):
+def test_records_of_the_reverse_flow_have_no_upstream(registered, flow_back, brought):
     mirrors = [mirror({("t", 0): at(5, "there-t:here-t", ("here-t",), registered=registered)})]
     told = upstreams_of(mirrors, HERE, now_ms=NOW_MS, flow_back=flow_back)
     assert told == ({} if brought is None else {"t": brought})

@@ -24,7 +24,7 @@ def nameless(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_a_user_without_a_passwd_entry_has_its_number_and_the_folder_of_temporary_files(nameless, monkeypatch):
+def test_a_user_without_a_passwd_entry_has_its_uid_and_the_temporary_folder(nameless, monkeypatch):
     assert not user.has_passwd_entry()
     assert user.user_name() == str(os.getuid())
     assert user.home_folder() == Path(tempfile.gettempdir())
