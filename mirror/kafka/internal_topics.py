@@ -33,6 +33,7 @@ WRITE_S = 20.0
 REQUEST_BYTES = 1 << 20
 FIRST_GROUP_S = 30.0  # a cluster's first group waits for its offsets topic, which may be queued after many new topics
 WITHIN_S = 60.0
+NEW_TOPIC_S, LOOKS_S = 2.0, 0.1  # how long the brokers may take to lead a new topic, and between two looks
 BOUNDS_S = 5.0  # limit for a broker that does not respond
 
 Answer = TypeVar("Answer")
@@ -93,11 +94,17 @@ async def read_followed(cluster: Source, place: TopicPartition, start: int) -> A
 
 
 async def _bound(cluster: Source, place: TopicPartition, at: int) -> int:
-    """Return where a log begins or, of decided transactions, ends."""
-    found = (await cluster.offsets({place: at}, isolation_level=COMMITTED))[place]
-    if isinstance(found, KafkaError):
-        raise found
-    return found
+    """Return where a log begins or, of decided transactions, ends; retry for a moment: a new topic has no leader yet."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + NEW_TOPIC_S
+    while True:
+        found = (await cluster.offsets({place: at}, isolation_level=COMMITTED))[place]
+        if not isinstance(found, KafkaError):
+            return found
+        if not found.is_retriable or loop.time() > deadline_s:
+            raise found
+        cluster.learn()
+        await asyncio.sleep(LOOKS_S)
 
 
 async def read_checkpoints(options: ClientOptions, topic: str) -> tuple[list[Checkpoint], list[NotThatRecord]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,9 @@ from kio.schema.errors import ErrorCode
 
 from mirror.config.clients import client_options
 from mirror.errors import ClusterRefuses
-from mirror.kafka.internal_topics import TopicsById, answered, partitions_of, read_checkpoints
+from mirror.kafka.errors import BrokerError
+from mirror.kafka.internal_topics import TopicsById, _bound, answered, partitions_of, read_checkpoints
+from mirror.model.topic_partition import TopicPartition
 from tests.unit.fake_broker import FakeBroker
 
 
@@ -46,3 +49,31 @@ def test_a_hidden_topic_is_not_a_missing_topic(read):
 
     with pytest.raises(ClusterRefuses, match="Grant this client DESCRIBE on the topic"):
         answered(ask(), cluster="b", what="checkpoints cannot be read")
+
+
+@pytest.mark.usefixtures("virtual_clock")
+@pytest.mark.parametrize(
+    ("code", "times", "expected"),
+    [
+        pytest.param(ErrorCode.not_leader_or_follower, 3, 7, id="a new topic gets its leader"),
+        pytest.param(ErrorCode.not_leader_or_follower, 999, None, id="it gets none"),
+        pytest.param(ErrorCode.topic_authorization_failed, 1, None, id="a refusal is final"),
+    ],
+)
+def test_the_bounds_of_a_new_topic_wait_for_its_leader(code, times, expected):
+    refusals = [BrokerError(code)] * times
+
+    class Reader:
+        async def offsets(self, wanted, *, isolation_level):
+            return dict.fromkeys(wanted, refusals.pop() if refusals else 7)
+
+        def learn(self):
+            pass
+
+    async def bound() -> int | None:
+        try:
+            return await _bound(Reader(), TopicPartition("t", 0), -1)
+        except BrokerError:
+            return None
+
+    assert asyncio.run(bound()) == expected
