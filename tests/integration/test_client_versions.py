@@ -136,7 +136,7 @@ async def everything(source: Source, topic: str, isolation_level: int = 0) -> li
     return found
 
 
-def test_batches_of_every_codec_are_read_back_and_a_session_names_only_what_has_changed(broker, topic):
+def test_batches_of_every_codec_are_read_and_sessions_name_only_changes(broker, topic):
     create(broker, topic, 3)
 
     async def scene(both: Ends) -> None:
@@ -191,7 +191,7 @@ def test_another_connection_continues_the_numbers_and_late_batches_are_refused(b
     played(broker, scene)
 
 
-def test_transactions_count_when_they_are_committed_and_an_earlier_producer_is_fenced(broker, topic):
+def test_transactions_are_visible_after_the_commit_and_fence_earlier_producers(broker, topic):
     create(broker, topic, 2)
     place, group = (topic, 0), f"g-{topic}"
 

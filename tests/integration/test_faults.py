@@ -305,9 +305,7 @@ def test_memory_stays_bounded_for_any_backlog(appliance, primary, backup, topic)
 
 
 @pytest.mark.nightly
-def test_many_topic_partitions_with_a_backlog_each_share_the_memory_of_their_slot(
-    tmp_path: Path, primary, backup, topic
-):
+def test_partitions_with_a_backlog_share_the_memory_of_their_slot(tmp_path: Path, primary, backup, topic):
     """300 topic-partitions of one slot with 1 MB each: no request, and no process, holds them all."""
     value = os.urandom(100_000)
     create(primary, topic, 300)

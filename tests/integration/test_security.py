@@ -124,7 +124,7 @@ BAD = {
 }
 
 
-def test_who_is_not_let_in_is_told_by_the_alias_in_one_line(primary, backup, party, tmp_path):
+def test_authentication_failure_names_the_cluster_alias(primary, backup, party, tmp_path):
     """All at once, each as a user starts it; they end as for a cluster that does not answer."""
     running = {}
     for at, (what, (listener, properties, _)) in enumerate(BAD.items()):
@@ -184,7 +184,7 @@ def test_a_flow_between_secured_clusters_keeps_every_record_and_every_secret(pri
 
 
 @needs_chromium
-def test_the_inspector_tells_no_page_and_no_browser_a_secret(primary, backup, party, topic, tmp_path):
+def test_the_inspector_sends_no_secret_to_a_browser(primary, backup, party, topic, tmp_path):
     """It logs in itself. Nothing that a browser is sent holds a password, of who is let in or is not."""
     create(primary, topic)
     for folder, login in (("in", both(party)), ("out", both(party, password=canary("wrong")))):

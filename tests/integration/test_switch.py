@@ -390,7 +390,7 @@ class OwnReader(InThread):
         consumer.close()
 
 
-def test_a_reader_without_members_is_named_and_waited_for_and_reads_no_record_twice(tmp_path, topic):
+def test_a_consumer_without_members_is_waited_for_and_reads_no_record_twice(tmp_path, topic):
     """As Flink, Spark and sink connectors read: the group has offsets and no members, so only its offsets show that it reads."""
     remote = f"primary.{topic}"
     with pair(tmp_path, [topic]) as clusters:

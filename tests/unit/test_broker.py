@@ -65,7 +65,7 @@ def test_the_second_is_formatted_as_the_first_was_with_its_own_ids(formatted):
     assert ids["directory.id"] != third["directory.id"]
 
 
-def test_two_that_are_formatted_at_the_same_time_do_not_take_what_the_other_keeps(formatted, monkeypatch, tmp_path):
+def test_two_brokers_can_be_formatted_at_the_same_time(formatted, monkeypatch, tmp_path):
     both, copy = Barrier(2, timeout=10), shutil.copyfile
 
     def together(source: Path, target: Path) -> None:

@@ -206,7 +206,7 @@ class Two:
 
 
 @given(st.lists(st.sampled_from(["write a", "write b", "cross a", "cross b"]), max_size=60))
-def test_a_group_that_goes_on_on_the_other_cluster_skips_no_record_of_either(steps):
+def test_a_group_that_resumes_on_the_other_cluster_skips_no_record(steps):
     two = Two()
     for what, where in map(str.split, steps):
         (two.write if what == "write" else two.cross)(where)

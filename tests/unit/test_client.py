@@ -116,7 +116,7 @@ def test_requests_use_the_highest_common_version_or_are_refused_by_name():
     played(scene, broker=lambda: FakeBroker(api_versions={INIT: (0, 2)}))
 
 
-def test_a_broker_that_is_too_old_for_the_question_of_versions_says_which_it_has():
+def test_a_broker_too_old_for_api_versions_is_named():
     class Old(FakeBroker):
         def _versions(self, request: Any, version: int) -> Any:
             if not version:
@@ -313,7 +313,7 @@ def test_a_refused_login_says_so_and_never_the_password():
     on_loop(run, of_workers=True)
 
 
-def test_another_connection_takes_over_before_a_login_runs_out_and_no_request_is_lost():
+def test_a_new_connection_replaces_an_expiring_login_without_losing_requests():
     """KIP-368."""
 
     async def run() -> None:
@@ -334,7 +334,7 @@ def test_another_connection_takes_over_before_a_login_runs_out_and_no_request_is
     on_loop(run)
 
 
-def test_metadata_name_topics_without_having_them_created_and_tell_what_is_not_there():
+def test_metadata_requests_create_no_topics_and_report_missing_ones():
     async def scene(server: FakeBroker, client: Client) -> None:
         server.topics = {"there": 2}
         await client.follow(["there", "gone"])
@@ -374,7 +374,7 @@ def test_metadata_that_are_asked_for_after_topics_were_named_have_them():
     played(scene)
 
 
-def test_a_cluster_whose_brokers_are_gone_is_found_again_by_its_bootstrap_addresses():
+def test_a_cluster_with_new_brokers_is_found_by_its_bootstrap_addresses():
     async def scene(server: FakeBroker, client: Client) -> None:
         client.metadata.brokers = {9: client.metadata.brokers[1]._replace(port=1)}
         await client.refresh()

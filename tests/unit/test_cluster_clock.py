@@ -72,7 +72,7 @@ def asked_of_a_broker(clock, *, api_versions):
 
 
 @pytest.mark.parametrize("api_versions", [(0, 1), (0, 2), (1, 9)])
-def test_a_broker_tells_the_clock_over_one_connection_beside_that_of_the_bootstrap(api_versions):
+def test_the_clock_is_read_over_one_additional_connection(api_versions):
     skew_s, connects = asked_of_a_broker(lambda: int(time.time() * 1000) + 60_000, api_versions=api_versions)
     assert 60 - SLOW_S < skew_s <= 60, "no more than it is, and less by the time of the request"
     assert connects == 2

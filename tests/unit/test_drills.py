@@ -40,7 +40,7 @@ GOOD = Drill(
 FAILED = replace(GOOD, id="x", began_s=2_000.0, ended_s=2_010.0, rto_s=None, failure="b does not answer", steps={})
 
 
-def test_a_flow_carries_its_own_canaries_whatever_its_settings_match_and_no_others(settings):
+def test_a_flow_mirrors_only_its_own_canaries(settings):
     there = {
         name: Topic(name=name, topic_id=name, partitions=1)
         for name in (

@@ -143,7 +143,7 @@ def test_a_fetch_names_the_epoch_and_goes_back_to_where_the_log_differs():
         assert (asked.doubted, one.fetch.truncated_to) == ([one], back)
 
 
-def test_where_retention_has_deleted_an_epoch_the_offset_is_asked_for_without_it():
+def test_an_expired_epoch_is_left_out_of_the_offset_request():
     async def run() -> tuple[Asked, Partition]:
         asked, one = Asked([part(error=ErrorCode.offset_out_of_range)]), partition()
         asked.source.offsets.side_effect = [{PLACE: 50}, {PLACE: 90}]

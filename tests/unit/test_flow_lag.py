@@ -152,7 +152,7 @@ def test_b_while_the_target_does_not_answer_the_last_positions_hold():
     assert shown_positions not in clusters.requests
 
 
-def test_b_before_its_first_answer_those_of_an_earlier_runs_polls_hold_else_those_that_the_source_shows():
+def test_b_before_the_first_response_positions_are_of_the_last_run_or_the_source_group():
     clusters = Clusters(shown={KEYS[0]: 5, KEYS[1]: 6}, ends=dict.fromkeys(KEYS, 10))
     shown = read(lag_of(), clusters)
     assert lags(shown) == {KEYS[0]: 5, KEYS[1]: 4}
@@ -164,7 +164,7 @@ def test_b_before_its_first_answer_those_of_an_earlier_runs_polls_hold_else_thos
     assert polled.positions.read_s == 40.0
 
 
-def test_b_a_source_that_shows_nothing_is_asked_again_and_one_that_shows_something_is_not():
+def test_b_only_an_empty_source_group_is_read_again():
     lag, clusters = lag_of(), Clusters(ends=dict.fromkeys(KEYS, 10))
     assert lags(read(lag, clusters)) == dict.fromkeys(KEYS)
     clusters.shown = {KEYS[1]: 6}
@@ -181,7 +181,7 @@ def test_c_while_the_source_does_not_answer_nothing_is_known_of_its_logs():
     assert found.first_unreplicated == {}
 
 
-def test_replicated_until_when_the_first_record_that_waits_was_written_and_as_before_while_it_is_not_read():
+def test_replicated_until_is_the_time_of_the_first_waiting_record():
     reader = Reader()
     lag, clusters = lag_of(reader=reader), Clusters(positions={KEYS[0]: 10}, ends={KEYS[0]: 10})
 
@@ -241,7 +241,7 @@ def test_time_lag(lag, until_s, seconds):
     assert time_lag_s(lag, until_s, 100.0) == seconds
 
 
-def test_a_row_of_a_record_from_the_future_waits_since_it_was_seen_as_in_the_poller(tmp_path):
+def test_a_record_from_the_future_waits_since_it_was_first_seen(tmp_path):
     reader = Reader()
     source, target = Described("a", end=10), Described("b", position=10)
     rows = InspectedFlow(
@@ -332,7 +332,7 @@ def test_a_row_names_the_open_transaction_that_its_records_wait_for():
     assert [recorder.value(behind, row.key) for row in (held, free)] == [1, 0]
 
 
-def test_while_the_source_was_never_read_rows_have_the_targets_positions_and_nothing_else(tmp_path):
+def test_rows_of_an_unread_source_have_only_the_targets_positions(tmp_path):
     """A remote topic that names its source wins over one with the source topic's name."""
     source, target = Described("a", end=10), Described("b")
     source.is_up = False
@@ -348,7 +348,7 @@ def test_while_the_source_was_never_read_rows_have_the_targets_positions_and_not
     inspected.close()
 
 
-def test_positions_that_a_cluster_refuses_to_show_leave_its_other_numbers_in_the_inspector():
+def test_refused_positions_leave_other_numbers_in_the_inspector():
     source = Cluster("a", end=10)
 
     def refuses(plan, cluster):

@@ -18,7 +18,7 @@ def test_a_flows_last_report_is_its_last_window_or_the_first_expected_report():
     assert (progress.last_report_s(FLOW), progress.last_report_s(OTHER)) == (20.0, 10.0)
 
 
-def test_a_flow_that_another_process_served_meanwhile_is_expected_to_report_from_its_return_on():
+def test_a_returned_flow_must_report_from_its_return_on():
     progress = FlowProgress()
     progress.record_windows([report()], now_s=20.0)
     progress.expect({OTHER}, now_s=30.0)

@@ -107,7 +107,7 @@ def test_a_refusal_lists_no_partitions_and_is_not_a_group_without_offsets(code):
         offsets_in(answer(1, {"t": [(0, -1, "", code)]}), "g")
 
 
-def test_a_coordinator_that_loads_is_asked_again_and_other_refusals_are_told():
+def test_a_loading_coordinator_is_retried_and_other_errors_are_raised():
     loads, moved = ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator
     answers = [BrokerError(loads), BrokerError(moved), "offsets"]
 

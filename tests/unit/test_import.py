@@ -438,7 +438,7 @@ def test_what_is_no_connect_is_said_in_a_line(path, complaint, connect, here, ca
     assert list(here.iterdir()) == []
 
 
-def test_a_connect_that_is_silent_slow_or_without_tls_is_said_within_the_bound(connect, here):
+def test_a_silent_slow_or_plain_connect_is_reported_in_time(connect, here):
     address, _ = connect
     with pytest.raises(ClusterUnavailable, match=r"does not answer \(Connection refused\)"):
         read_connect("http://127.0.0.1:1", Access())
@@ -543,7 +543,7 @@ def test_a_kafka_connector_of_strimzi_is_a_connector(here):
     assert "mount the Secret login" in item(found, "source.cluster.sasl.jaas.config").why
 
 
-def test_what_another_connector_says_alone_does_not_change_what_is_mirrored():
+def test_a_key_of_only_another_connector_does_not_change_mirroring():
     said = {
         "topics": "orders",
         "topics_exclude": "mm2.*\\.internal, .*\\.replica, __.*",

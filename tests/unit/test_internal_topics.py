@@ -17,7 +17,7 @@ from mirror.model.topic_partition import TopicPartition
 from tests.unit.fake_broker import FakeBroker
 
 
-def test_a_topic_is_another_one_until_it_is_registered_and_never_while_no_id_is_known(caplog):
+def test_a_topic_is_new_until_registered_and_never_without_an_id(caplog):
     ids = {"t": "first", "u": "u"}
     cluster: Any = SimpleNamespace(topic_id=lambda topic: ids.get(topic, ""))
     topics = TopicsById("a->b")

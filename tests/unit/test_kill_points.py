@@ -37,7 +37,7 @@ def passed(file: Path, *, hooked: bool = True) -> int:
     return subprocess.run([sys.executable, "-c", PASS], env=environment, check=False, timeout=60).returncode
 
 
-def test_whoever_comes_there_for_the_time_that_is_said_dies_and_nobody_after(tmp_path):
+def test_a_process_dies_at_the_chosen_visit_of_a_kill_point(tmp_path):
     file = tmp_path / "die"
     assert passed(file) == 0
     for passes, died in ((3, -signal.SIGKILL), (4, 0)):

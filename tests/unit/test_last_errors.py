@@ -9,7 +9,7 @@ from metrics.last_errors import MOST, LastError, LastErrors, parsed
 PLACE = ("a", "b", "a.t", "3")
 
 
-def test_an_error_lasts_from_the_window_that_told_of_it_to_the_one_that_does_not():
+def test_an_error_lasts_until_a_window_without_it():
     errors = LastErrors()
     errors.record(PLACE, "", 1.0)
     assert parsed(errors.text()) == []

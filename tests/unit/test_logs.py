@@ -64,7 +64,7 @@ logging.getLogger("mirror").info("the end")
 """
 
 
-def test_a_jvm_that_is_gone_before_its_last_objects_are_given_back_leaves_no_trace():
+def test_a_jvm_that_ends_before_its_objects_are_released_logs_nothing():
     done = subprocess.run([sys.executable, "-c", GONE], capture_output=True, text=True, check=True)
     assert done.stderr.endswith("INFO    the end\n")
     assert len(done.stderr.splitlines()) == 1

@@ -93,7 +93,7 @@ class Process:
         return self.member.owned
 
 
-def test_slots_pass_from_one_process_to_the_other_without_a_moment_of_nobody(flow):
+def test_slots_change_processes_without_an_unserved_moment(flow):
     target = Offsets()
     first, second = Process(flow, 1).is_given(0, 1, 2, 3), Process(flow, 2)
     assert first.looks(target) == {0, 1, 2, 3}

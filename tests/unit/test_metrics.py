@@ -207,7 +207,7 @@ def test_spread_keeps_last_lowest_highest_and_sum():
     assert [spread.counts[0] + spread.counts[1], spread.counts[2] + spread.counts[3]] == [2, 2]
 
 
-def test_a_batch_is_spread_evenly_over_the_buckets_between_its_first_and_last_value():
+def test_a_batch_is_spread_evenly_between_its_first_and_last_value():
     spread = Spread()
     spread.add(250, 2250, 0, 100)  # bounds 250, 500, 1000 and 2500 ms
     assert spread.counts == counts(b8=12, b9=26, b10=62)
@@ -298,7 +298,7 @@ def test_a_scrape_that_fails_says_so_and_logs_why(caplog):
     assert "no text today" in caplog.text
 
 
-def test_checkpoints_have_their_smallest_largest_and_average_latency_for_ten_minutes():
+def test_checkpoint_latencies_cover_ten_minutes():
     recorder, place = Recorder(), ("a", "b", "g", "a.t", "0")
 
     def rounds(*latencies: tuple[float, float | None]) -> list[float | None]:
@@ -317,7 +317,7 @@ def test_checkpoints_have_their_smallest_largest_and_average_latency_for_ten_min
     assert recorder.value("kafka_mirror_checkpoint_latency_ms", place) is None
 
 
-def test_what_a_slot_leaves_out_of_its_report_is_idle_and_what_it_never_told_of_is_not_known():
+def test_partitions_missing_from_a_slots_report_are_idle_and_unreported_ones_unknown():
     recorder, idle = Recorder(), ("a", "b", "a.t", "1")
     names = ("record_rate", "byte_rate", "partition_paused", "record_age_ms", "record_age_ms_max")
 

@@ -42,7 +42,7 @@ def test_text_of_another_version_is_a_tail_that_knows_nothing():
     assert list(tail.runs) == [OffsetRun(5, 3, 1)]
 
 
-def test_what_was_moved_to_the_topic_is_forgotten_but_for_the_run_that_still_grows():
+def test_moved_runs_are_dropped_from_the_tail_except_the_growing_one():
     tail = Tail("0,0,10;2,0,5")
     written = tail.runs.last
     tail.acknowledged([OffsetRun(17, 0, 3), OffsetRun(30, 3, 1)], base=15)  # while the topic was being written

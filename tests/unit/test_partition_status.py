@@ -87,9 +87,7 @@ def test_an_incomplete_window_says_so():
         ("lost", [40] * 10, [100] * 10, 35, Status.LOST),
     ],
 )
-def test_what_nobody_has_read_for_three_polls_is_unknown_and_what_it_was_is_told(
-    what, positions, ends, lost, last_known
-):
+def test_values_older_than_three_polls_are_unknown_with_the_last_known_value(what, positions, ends, lost, last_known):
     def judged(samples, after_s):
         return judge(samples, last_report_s=NOW + after_s, now_s=NOW + after_s, silence_s=40, known_s=3 * EVERY_S)
 
@@ -117,7 +115,7 @@ def test_who_catches_up_and_who_keeps_pace_are_told_apart():
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 200)), min_size=1, max_size=15))
-def test_every_history_has_one_verdict_with_a_reason_and_older_polls_do_not_matter(pairs):
+def test_every_history_has_one_status_with_a_reason(pairs):
     samples = [Sample(float(n), position, position + more) for n, (position, more) in enumerate(pairs)]
     found = judge(samples, last_report_s=0.0, now_s=20.0, silence_s=40)
     assert found.status in Status

@@ -134,7 +134,7 @@ def test_a_standstill_of_an_earlier_window_is_taken_up_and_once_a_minute_tried()
     assert tried.pause.is_due(0)
 
 
-def test_a_standstill_whose_last_batch_has_no_outcome_is_left_to_a_later_window():
+def test_a_standstill_without_an_outcome_is_left_to_a_later_window():
     one = partition()
 
     def scene(pauses: Pauses, _target: Target) -> None:

@@ -177,7 +177,7 @@ def test_while_the_target_is_silent_lag_grows_from_the_last_positions(recorder, 
     )  # and the poll is not a good one
 
 
-def test_while_the_source_is_silent_no_number_of_it_is_served_and_the_verdict_is_unknown(tmp_path, monkeypatch):
+def test_a_silent_source_has_no_numbers_and_status_unknown(tmp_path, monkeypatch):
     recorder = Recorder(horizon_of(poll_interval_s=1, window_s=1))
     poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=10)
     poll(poller, source, target, times=12)
@@ -201,7 +201,7 @@ def test_while_the_source_is_silent_no_number_of_it_is_served_and_the_verdict_is
     assert shown(recorder, "fresh_partitions", SERIES[:2], after_s=95) == 0
 
 
-def test_a_target_that_is_silent_since_the_start_is_judged_by_the_last_run_else_by_what_the_source_shows(tmp_path):
+def test_a_silent_target_is_judged_by_the_last_run_or_the_source_group(tmp_path):
     before = Poller(Recorder(), tmp_path / "h")
     poll(before, Cluster("a", end=10), Cluster("b", position=7))
     before.save()
@@ -261,7 +261,7 @@ def test_lost_offsets_make_a_partition_lost_and_those_of_another_one_do_not(reco
     assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.LOST
 
 
-def test_a_flow_without_reports_has_stopped_and_one_that_was_just_taken_over_has_not(recorder, tmp_path):
+def test_a_flow_without_reports_has_stopped_unless_just_taken_over(recorder, tmp_path):
     progress, now_s = FlowProgress(), time.time()
     poller, source, target = Poller(recorder, tmp_path / "h", progress=progress), Cluster("a"), Cluster("b", position=9)
     source.end = 10
@@ -452,7 +452,7 @@ def test_positions_that_the_source_refuses_to_show_are_no_failure_of_the_poll(re
     assert [recorder.value("kafka_mirror_cluster_up", ("a", "b", cluster)) for cluster in "ab"] == [1, 0]
 
 
-def test_a_cluster_that_hangs_holds_up_neither_the_other_nor_what_is_known_of_it(recorder, tmp_path, monkeypatch):
+def test_a_hanging_cluster_delays_neither_the_other_nor_known_values(recorder, tmp_path, monkeypatch):
     monkeypatch.setattr("mirror.lag.polls.PATIENCE_S", 0.05)
     poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=7)
     poll(poller, source, target)

@@ -39,5 +39,5 @@ def test_a_note_is_read_back_as_it_was_written(ids, tail, until_ms, in_sync, seq
         ("abc 0,0,7 later=5 in-sync=2", PositionMetadata("abc", "0,0,7", 0, 2)),
     ],
 )
-def test_notes_of_other_versions_and_of_nobody_are_read_as_far_as_they_can_be(text, note):
+def test_metadata_of_other_versions_is_read_as_far_as_possible(text, note):
     assert PositionMetadata.parse(text) == note

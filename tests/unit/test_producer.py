@@ -171,7 +171,7 @@ def test_requests_are_bounded_in_size_and_number():
     asyncio.run(run())
 
 
-def test_what_comes_while_a_request_is_under_way_goes_together_in_the_next_one():
+def test_batches_that_arrive_during_a_request_share_the_next_one():
     async def run():
         broker = Broker()
         broker.holds = asyncio.Event()
@@ -306,7 +306,7 @@ def test_what_may_be_in_the_log_is_not_taken_back():
     asyncio.run(run())
 
 
-def test_when_it_is_closed_everything_has_an_outcome_and_nothing_is_sent_any_more(caplog):
+def test_closing_the_producer_gives_each_batch_an_outcome(caplog):
     async def run():
         broker = Broker(lambda _, part: NOT_LEADER if part == 1 else OK)
         broker.holds = asyncio.Event()
@@ -335,7 +335,7 @@ ACTS = st.sampled_from(
 
 
 @pytest.mark.parametrize("act", ["appended, no answer", NOT_LEADER])
-def test_a_batch_whose_numbers_its_broker_may_have_forgotten_is_not_sent_again(act):
+def test_a_batch_with_possibly_expired_numbers_is_not_sent_again(act):
     """A broker that restarts forgets a producer a day behind its last batch's timestamp, however lately it appended that."""
 
     async def scene(age_s: float) -> tuple[BaseException | None, int]:
@@ -388,7 +388,7 @@ def test_the_log_has_exactly_the_acknowledged_batches_once_and_in_order(acts, si
         producing.TAKE_BACK_S = patience
 
 
-def test_a_broker_that_has_no_producer_ids_yet_is_asked_again_and_a_refusal_is_told():
+def test_a_producer_id_is_requested_again_and_a_refusal_is_raised():
     async def run():
         broker = Broker()
         broker.loads = [ErrorCode.coordinator_load_in_progress] * 2

@@ -81,7 +81,7 @@ def test_who_is_registered_is_found_over_any_number_of_reads():
     assert cluster.looks == 2, "what is known is asked for once: first and end"
 
 
-def test_a_producer_that_nobody_has_seen_is_looked_for_again_behind_its_batch():
+def test_an_unknown_producer_is_looked_up_after_its_batch():
     """B: it may have registered since the registry was read last."""
     cluster, registry = Cluster(3), ProducerRegistry(TOPIC)
     assert written_by(registry, cluster, [4]) == frozenset()

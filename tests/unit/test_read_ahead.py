@@ -165,7 +165,7 @@ def test_without_a_max_request_size_the_targets_own_limits_decide():
     assert not repacking.is_too_large(outgoing)
 
 
-def test_epochs_are_those_of_batches_also_of_aborted_ones_of_which_nothing_is_kept():
+def test_epochs_include_those_of_aborted_batches():
     read_ahead, one = ReadAhead(), partition()
     first, second, third = fetched([1, 1, 1], start=0)
     aborted = second._replace(attributes=second.attributes | TRANSACTIONAL, producer_id=9, leader_epoch=4)

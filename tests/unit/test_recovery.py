@@ -147,7 +147,7 @@ class Log:
         pytest.param(Partition(HERE, start=LATEST), None, id="begins with what comes"),
     ],
 )
-def test_what_no_position_tells_of_is_looked_for_from_where_it_can_have_begun(partition, source_from):
+def test_records_without_a_position_are_searched_from_their_earliest_offset(partition, source_from):
     source, target = Log("t", start=2, end=99), Log("A.t", start=0, end=7)
     found, unknown = asyncio.run(_expected_tails([partition], source, target))  # type: ignore[arg-type]
     assert unknown == set()

@@ -599,7 +599,7 @@ def test_every_alert_has_a_section_in_the_runbook_and_every_section_an_alert():
         assert "\n| Cause | Do |\n| --- | --- |\n| " in section, section.split("\n")[0]
 
 
-def test_the_runbook_says_how_severe_an_alert_is_and_which_sections_a_symptom_has():
+def test_the_runbook_has_the_severity_and_sections_of_each_alert():
     page = (ROOT / "docs" / "runbook.md").read_text()
     index = page.partition("### ")[0]
     for alert in alerts():

@@ -173,7 +173,7 @@ def test_a_successor_waits_for_the_lease_and_acquires_it_with_the_last_positions
     asyncio.run(scene())
 
 
-def test_a_window_that_nobody_served_is_a_gap_after_which_positions_are_doubted():
+def test_an_unserved_window_is_a_gap_that_puts_positions_in_doubt():
     async def scene() -> None:
         target = GroupOffsets()
         number = await next_start()
@@ -395,7 +395,7 @@ def test_how_a_window_that_acquired_its_slot_stands(seen, status, has_stale_comm
         assert lease.has_stale_commit(found(**seen)) is has_stale_commit
 
 
-def test_a_window_whose_process_is_told_to_stop_may_write_until_it_has_released():
+def test_a_stopping_window_may_write_until_it_has_released_its_lease():
     stopping = found(even=(10, 7, HELD)) | {(PLAN.lease_topic, stop_key()): with_stop(7, None)}
     assert window(10)._lease.status(stopping) is LeaseStatus.STOPPING
     assert LeaseStatus.STOPPING.may_write
@@ -589,7 +589,7 @@ def test_a_window_that_gives_its_claim_back_passes_on_how_its_predecessor_ended(
     asyncio.run(scene())
 
 
-def test_a_window_that_begins_again_after_a_failure_has_each_topic_partition_once(monkeypatch):
+def test_a_restarted_window_has_each_partition_once(monkeypatch):
     async def scene() -> None:
         target, tested = GroupOffsets(), window(await next_start())
         failures = [KafkaError("no coordinator")]

@@ -391,7 +391,7 @@ AHEAD = Preflight(
 )
 
 
-def test_before_a_switch_it_says_what_it_would_do_and_cost_and_what_forbids_it():
+def test_a_dry_run_prints_steps_costs_and_blockers():
     text = ahead_text(RUN, AHEAD)
     assert "switch a->b" in text
     assert re.search(r"t +a\.t +2 +30 +1\.5 s", text)
@@ -492,7 +492,7 @@ def at(offset: int, topic: str = "t", *, name: str = "g", state: str = "Empty") 
     return [Group(name, state, {(topic, 0): offset}), Group("dead", "Empty", {("t", 0): 1})]
 
 
-def test_a_group_that_reads_without_members_is_waited_for_until_its_offsets_rest(monkeypatch):
+def test_a_group_without_members_is_waited_for_until_its_offsets_are_stable(monkeypatch):
     watched = Watched(monkeypatch, at(3), at(4), at(5))
     assert group_step.left(watched.work) == at(5)
     assert watched.now_s == pytest.approx(group_step.QUIET_S + 1.0, abs=0.6), "counted from the last move"

@@ -17,7 +17,7 @@ def wanted(one):
     return verdict.wanted
 
 
-def test_readers_may_read_the_remote_topic_and_whoever_may_do_all_may_read_it():
+def test_read_and_all_become_read_on_the_remote_topic():
     assert wanted(acl()) == acl("a.orders")
     assert wanted(acl(operation="ALL")) == acl("a.orders", "READ")
     assert wanted(acl(operation="DESCRIBE_CONFIGS")) == acl("a.orders", "DESCRIBE_CONFIGS")

@@ -60,7 +60,7 @@ def test_a_hidden_topic_is_part_of_what_verify_compares_and_plan_prints(flow):
     assert {(p.topic, p.is_hidden) for p in found.partitions} == {("orders", False), ("gone", True)}
 
 
-def test_a_source_that_does_not_respond_is_not_taken_for_one_without_further_topics(flow):
+def test_a_silent_source_is_not_a_source_without_topics(flow):
     """A switch would leave behind what the target lacks."""
     source, target = Shown(fails=True), Shown("A.orders")
     with pytest.raises(ClusterUnavailable):

@@ -177,7 +177,7 @@ def version(request) -> int:
     return request.param
 
 
-def test_batches_and_offsets_are_committed_together_and_an_empty_transaction_costs_nothing(version):
+def test_batches_and_offsets_are_committed_together(version):
     async def run():
         cluster = Cluster(version)
         producer = await opened(cluster)
@@ -395,7 +395,7 @@ def test_a_target_that_allows_only_shorter_transactions_gets_them(caplog, most_m
     assert all("transaction.max.timeout.ms" in message for message in caplog.messages)
 
 
-def test_a_target_that_allows_none_of_some_seconds_is_told_of_with_its_error():
+def test_a_refused_transaction_timeout_is_reported_with_its_error():
     cluster = Cluster()
     cluster.most_ms = 1_000
     with pytest.raises(BrokerError, match="INVALID_TRANSACTION_TIMEOUT"):

@@ -125,7 +125,7 @@ def test_what_nothing_names_is_told_as_without_effect(settings):
     assert found.ignored == ("transforms.u.type", "primary->backup.predicates.p.type")
 
 
-def test_processes_with_other_transforms_are_told_apart_and_no_value_is_shown(settings):
+def test_processes_with_other_transforms_differ_without_showing_values(settings):
     def digested(*lines: str) -> str:
         return digest(settings("transforms = t", *lines).flows[0])
 
