@@ -76,27 +76,29 @@ def _bar(bar: FlowBar, now_s: float) -> str:
         f' <strong>{flow.worst.name}</strong> <span class="since">{since(bar, now_s)}</span></p>'
         f'<p class="name"><a href="/lag?{escape(chosen)}">{escape(flow.name)}</a>'
         f"<small>{pluralized(flow.partitions, 'partition')}, {known}</small></p>"
-        f"<dl>{_fact('At risk if the source fails now', at_risk(flow))}{_fact('Written', _rate(flow.in_per_s))}"
-        f"{_fact('Replicated', _rate(flow.out_per_s))}{_fail_over(bar.failover)}</dl>"
+        f"<dl>{_fact('Written', escape(_rate(flow.in_per_s)))}{_fact('Replicated', escape(_rate(flow.out_per_s)))}"
+        f"{_fact('Planned switch', _planned(bar.failover))}"
+        f"{_fact('At risk if the source fails now', f'{escape(at_risk(flow))} {_loss(bar.failover)}')}</dl>"
         f"{_last_hour(bar.points, now_s)}{_why(flow)}</li>"
     )
 
 
-def _fact(name: str, value: str) -> str:
-    return f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>"
+def _fact(name: str, html: str) -> str:
+    return f"<div><dt>{name}</dt><dd>{html}</dd></div>"
 
 
-def _fail_over(found: FailoverReadiness) -> str:
-    planned = "ok" if found.planned is Planned.READY else "ill"
-    lost = {Objective.WITHIN: "ok", Objective.BEYOND: "ill", Objective.UNKNOWN: "warn"}[found.objective]
-    return _answer("Planned switch", planned, found.planned.value, found.blockers or (found.planned_text,)) + _answer(
-        "Loss now", lost, found.objective.value, (found.loss_text, *found.unknowns)
-    )
+def _planned(found: FailoverReadiness) -> str:
+    kind = "ok" if found.planned is Planned.READY else "ill"
+    return _answer(kind, found.planned.value, found.blockers or (found.planned_text,))
 
 
-def _answer(name: str, kind: str, value: str, reasons: Sequence[str]) -> str:
-    link = f'<a href="/groups" class="answer {kind}" title="{escape("; ".join(reasons))}">{value}</a>'
-    return f"<div><dt>{name}</dt><dd>{link}</dd></div>"
+def _loss(found: FailoverReadiness) -> str:
+    kind = {Objective.WITHIN: "ok", Objective.BEYOND: "ill", Objective.UNKNOWN: "warn"}[found.objective]
+    return _answer(kind, found.objective.value, (found.loss_text, *found.unknowns))
+
+
+def _answer(kind: str, value: str, reasons: Sequence[str]) -> str:
+    return f'<a href="/groups" class="answer {kind}" title="{escape("; ".join(reasons))}">{value}</a>'
 
 
 def _rate(per_s: float | None) -> str:

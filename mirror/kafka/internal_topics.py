@@ -68,20 +68,25 @@ async def read_topic(
     try:
         await cluster.open([topic])
         if cluster.shows(*place):
-            async for found in read_followed(cluster, place, start):
+            async for found in read_followed(cluster, place, start, patience_s=NEW_TOPIC_S):
                 yield found
     finally:
         await cluster.close()
 
 
-async def read_followed(cluster: Source, place: TopicPartition, start: int) -> AsyncIterator[tuple[int, Record]]:
+async def read_followed(
+    cluster: Source, place: TopicPartition, start: int, *, patience_s: float = 0.0
+) -> AsyncIterator[tuple[int, Record]]:
     """Do as `read_topic` by a client that follows the topic already, and stays open."""
-    first, end = await _bound(cluster, place, EARLIEST), await _bound(cluster, place, LATEST)
+    first, end = (
+        await _bound(cluster, place, EARLIEST, patience_s=patience_s),
+        await _bound(cluster, place, LATEST, patience_s=patience_s),
+    )
     offset = start if first <= start <= end else first
     while offset < end:
         part = await read_part(cluster, place, offset, COMMITTED)
         if part.error is ErrorCode.offset_out_of_range:  # deleted meanwhile
-            offset = max(offset + 1, await _bound(cluster, place, EARLIEST))
+            offset = max(offset + 1, await _bound(cluster, place, EARLIEST, patience_s=patience_s))
             continue
         check(part.error, f"{place[0]}-{place[1]}")
         found = record_batches.batches(part.records)
@@ -93,15 +98,15 @@ async def read_followed(cluster: Source, place: TopicPartition, start: int) -> A
             offset = max(offset, batch.last_offset + 1)
 
 
-async def _bound(cluster: Source, place: TopicPartition, at: int) -> int:
-    """Return where a log begins or, of decided transactions, ends; retry for a moment: a new topic has no leader yet."""
+async def _bound(cluster: Source, place: TopicPartition, at: int, *, patience_s: float) -> int:
+    """Return the bound of a log; retry while the topic has no leader."""
     loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + NEW_TOPIC_S
+    deadline_s = loop.time() + patience_s
     while True:
         found = (await cluster.offsets({place: at}, isolation_level=COMMITTED))[place]
         if not isinstance(found, KafkaError):
             return found
-        if not found.is_retriable or loop.time() > deadline_s:
+        if not found.is_retriable or loop.time() >= deadline_s:
             raise found
         cluster.learn()
         await asyncio.sleep(LOOKS_S)

@@ -72,7 +72,7 @@ def test_the_bounds_of_a_new_topic_wait_for_its_leader(code, times, expected):
 
     async def bound() -> int | None:
         try:
-            return await _bound(Reader(), TopicPartition("t", 0), -1)
+            return await _bound(Reader(), TopicPartition("t", 0), -1, patience_s=2)
         except BrokerError:
             return None
 
