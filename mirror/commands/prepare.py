@@ -9,8 +9,8 @@ from mirror.errors import MirrorError
 
 DESCRIPTION = """\
 Have Spark's JVM write its class archive, which later starts map instead of reading 200 jars. Without it the first start takes
-some seconds more, and writes the archive when it ends. Needs no cluster; to be run once after an installation, as the user who
-runs the mirror, and in a Docker image when it is built."""
+some seconds more, and writes the archive when it ends. Needs no cluster. Run it once after an installation, as the user who
+runs the mirror, and when a Docker image is built."""
 EXAMPLES = "exit codes: 0 the archive is there, 1 it could not be written"
 
 

@@ -181,7 +181,7 @@ def _life_s(answer: dict[str, Any], token: str, now_s: float) -> float:
 
 
 def region_of(bootstrap: Sequence[str]) -> str | None:
-    """Return the region in the brokers' names. None if they have none, as custom DNS names."""
+    """Return the region in the brokers' names, None if there is none. Custom DNS names have none."""
     found = {match[1] for address in bootstrap if (match := _BROKER.search(address)) is not None}
     return found.pop() if len(found) == 1 else None
 

@@ -137,7 +137,7 @@ class Clients:
         `is_refused`: TLS or the login failed.
         """
         advice = (
-            "Do the certificates and the credentials fit?"
+            "Check the certificates and the credentials."
             if is_refused
             else "Is it up, and reachable from this machine?"
         )

@@ -109,8 +109,8 @@ async def _newest(
 def _position(assigned: PlannedPartition, record: MapRecord, end: int) -> tuple[int, str] | None:
     """Return the position that a record of the map implies, with the record's topic ids.
 
-    If the remote topic has the same id and fewer records than the map, its log was cut. Return None if that was before all runs
-    of the record, and where brokers have no ids: then it was recreated, and must be filled.
+    If the remote topic has the same id and fewer records than the map, its log was cut. Return None if the topic must be filled
+    again: the log ends before all runs of the record, or brokers have no ids.
     """
     ids, now = TopicIds.parse(record.ids), TopicIds(assigned.topic_id, assigned.remote_id)
     is_other = bool(ids.other_than(now))

@@ -84,7 +84,7 @@ class _Compared(NamedTuple):
 
 
 def _count(batches: Iterable[Batch], start: int, *, transforms: Transforms) -> int:
-    """Return how many records of batches a target has, that are not left out."""
+    """Return how many records of the batches a target has, without skipped ones."""
     return sum(1 for _ in _records(batches, start, transforms))
 
 

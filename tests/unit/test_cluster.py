@@ -70,7 +70,7 @@ def test_what_tls_or_a_login_met_is_told_once_without_address_and_time(found, re
     timeout = KafkaException(KafkaError(KafkaError._TIMED_OUT, "Timed out"))
     admin._clients.met(KafkaError(KafkaError._TRANSPORT, "h:1: down"))
     admin._clients.met(KafkaError(KafkaError._SSL, found))
-    assert f"no answer (Timed out; {refused}). Do the certificates" in str(admin._clients.unavailable(timeout))
+    assert f"no answer (Timed out; {refused}). Check the certificates" in str(admin._clients.unavailable(timeout))
     assert re.search(r"no answer \(Timed out\)\. Is it up", str(admin._clients.unavailable(timeout)))
 
 
