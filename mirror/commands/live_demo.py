@@ -25,7 +25,6 @@ from mirror.embedded.latency import LatencyProbe, percentiles
 from mirror.embedded.load import Load
 from mirror.embedded.ports import free_port
 from mirror.kafka.cluster import Cluster
-from mirror.lag.cluster_offsets import log_ends
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.prometheus import Prometheus
 from mirror.runtime.text_columns import aligned
@@ -227,7 +226,7 @@ class _Watcher:
         (state,) = self._appliance.flows
         found = verified(state.flow)
         places = [TopicPartition(remote, int(partition)) for _, _, remote, partition in self._labels()]
-        ends = log_ends(Cluster("backup", {"bootstrap.servers": self._backup.bootstrap}), places, read_committed=True)
+        ends = Cluster("backup", {"bootstrap.servers": self._backup.bootstrap}).end_offsets(places, read_committed=True)
         differences, written = found.differences, self._load.acknowledged
         if found.mapped != written:
             differences.append(f"target offsets of {found.mapped:,} records are known, the load wrote {written:,}")

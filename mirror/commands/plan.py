@@ -11,7 +11,6 @@ from mirror.flows.flow import FlowState, check
 from mirror.flows.sync import acl_changes, config_changes
 from mirror.flows.topics import TopicPair, transforms_of
 from mirror.kafka.cluster_facts import LogDirsUnknown
-from mirror.lag.cluster_offsets import positions_by_remote
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.reports import GOES_ROUND
 from mirror.model.topic_partition import TopicPartition
@@ -59,7 +58,7 @@ def _flow_text(state: FlowState) -> str:
     wanted = [
         TopicPartition(topic.remote, number) for topic in state.topics for number in range(topic.source.partitions)
     ]
-    positions = positions_by_remote(group, state.target, wanted)
+    positions = state.target.committed(group, wanted)
     lines = [f"{flow.name}: {len(state.topics)} topics, positions in group {group} on {flow.target.alias}"]
     changes: dict[str, list[Change]] = {}
     if flow.sync_configs.enabled:

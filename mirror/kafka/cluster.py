@@ -70,7 +70,9 @@ class Cluster(ControlPlane):
 
     # --- logs ---------------------------------------------------------------------------------------------------
 
-    def end_offsets(self, wanted: Iterable[TopicPartition], *, read_committed: bool) -> dict[TopicPartition, int]:
+    def end_offsets(
+        self, wanted: Iterable[TopicPartition], *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
         """Return the log-end offset of each partition that responds; the last stable offset under read_committed."""
         return self._offsets(wanted, LATEST, isolation_level=int(read_committed))
 

@@ -1,12 +1,10 @@
 """Read positions of flows, offsets of consumer groups, log starts and log ends.
 
-The poller, the inspector and the commands read them only through this module, so that they mean the same everywhere.
-mirror.flows.stored_positions reads positions with their metadata.
+The poller, the inspector and the commands read what a flow has to copy, and what it has copied, through this module, so that
+lag means the same everywhere. mirror.flows.stored_positions reads positions with their metadata.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from mirror.config.clients import fetch_options
 from mirror.kafka.cluster import Cluster
@@ -21,13 +19,8 @@ def positions(plan: FlowPlan, target: Cluster) -> dict[TopicPartition, int]:
 
     Read before `log_bounds`, so that no lag is negative.
     """
-    found = positions_by_remote(plan.group, target, [p.on_target for p in plan.partitions])
+    found = target.committed(plan.group, [p.on_target for p in plan.partitions])
     return {p.on_source: found[at] for p in plan.partitions if (at := p.on_target) in found}
-
-
-def positions_by_remote(group: str, target: Cluster, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the positions of a flow's group, by remote topic and partition."""
-    return target.committed(group, places)
 
 
 def shown_positions(plan: FlowPlan, source: Cluster) -> dict[TopicPartition, int]:
@@ -44,25 +37,13 @@ def log_bounds(plan: FlowPlan, source: Cluster) -> LogBounds:
     """
     places = list(plan.labels)
     if not fetch_options(plan.consumer).isolation_level:
-        return LogBounds(log_starts(source, places), log_ends(source, places))
+        return LogBounds(source.start_offsets(places), source.end_offsets(places))
     # Before the ends, so that no stable offset is beyond its log end.
-    stable = log_ends(source, places, read_committed=True)
-    ends = log_ends(source, places)
+    stable = source.end_offsets(places, read_committed=True)
+    ends = source.end_offsets(places)
     undecided = [place for place, end in ends.items() if stable.get(place, end) < end]
-    bounds = LogBounds(log_starts(source, places), ends, stable=stable)
+    bounds = LogBounds(source.start_offsets(places), ends, stable=stable)
     return bounds._replace(open=source.open_transactions(undecided)) if undecided else bounds
-
-
-def log_starts(cluster: Cluster, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the log-start offset of each partition that the cluster returns."""
-    return cluster.start_offsets(places)
-
-
-def log_ends(
-    cluster: Cluster, places: Iterable[TopicPartition], *, read_committed: bool = False
-) -> dict[TopicPartition, int]:
-    """Return the log-end offset of each partition that the cluster returns."""
-    return cluster.end_offsets(places, read_committed=read_committed)
 
 
 def consumer_groups(cluster: Cluster) -> list[Group]:

@@ -21,7 +21,7 @@ from mirror.config.settings import ClusterSettings, Flow, Settings
 from mirror.flows.topics import flow_plan, matched, source_topics
 from mirror.kafka.cluster import Cluster, Topic
 from mirror.kafka.groups import Group, warn_of_left_out
-from mirror.lag.cluster_offsets import consumer_groups, group_offsets, log_ends
+from mirror.lag.cluster_offsets import consumer_groups, group_offsets
 from mirror.lag.first_unreplicated import FirstUnreplicated
 from mirror.lag.flow_lag import SETTLES_S, FlowLag
 from mirror.lag.flow_offsets import FlowOffsets, PartitionOffsets, Positions, joined
@@ -253,7 +253,7 @@ class InspectedGroups:
             return [self._judged_again(row, poll) for row in self._rows]
         warn_of_left_out(groups, self.cluster.alias, self.hidden)
         places = sorted({place for group in groups for place in (*group.offsets, *group.owners)})
-        ends = poll.response(self.cluster, lambda: log_ends(self.cluster, places)) or {}
+        ends = poll.response(self.cluster, lambda: self.cluster.end_offsets(places)) or {}
         self._rows = [row for group in groups for row in self._of_group(group, ends, poll)]
         return self._rows
 

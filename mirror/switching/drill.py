@@ -11,7 +11,6 @@ from mirror import __version__
 from mirror.errors import MirrorError
 from mirror.flows.stored_positions import paused_topics, read_positions, write_paused
 from mirror.kafka.groups import is_idle
-from mirror.lag.cluster_offsets import log_ends
 from mirror.lag.text import duration
 from mirror.model.flow_plan import OWN_GROUP
 from mirror.model.paused_topics import Paused
@@ -233,7 +232,7 @@ class _Rehearsal:
 
     def _ends(self) -> Mapping[TopicPartition, int]:
         places = [TopicPartition(self.scope.canary, partition) for partition in range(PARTITIONS)]
-        return log_ends(self.scope.source, places)
+        return self.scope.source.end_offsets(places)
 
     def _waiting(self, ends: Mapping[TopicPartition, int]) -> int:
         """Return how many records of the canary before these ends are not on the target."""

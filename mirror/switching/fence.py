@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mirror.errors import MirrorError
 from mirror.kafka.cluster import Cluster
-from mirror.lag.cluster_offsets import log_ends
 from mirror.lag.text import pluralized
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import Acl, allowances, denials
@@ -102,7 +101,7 @@ def until_quiet(
 
 
 def _ends(cluster: Cluster, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-    found = log_ends(cluster, places)
+    found = cluster.end_offsets(places)
     if silent := [place for place in places if place not in found]:
         raise MirrorError(f"{silent[0][0]}-{silent[0][1]} on {cluster.alias} does not report its log end.")
     return found

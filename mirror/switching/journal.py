@@ -24,7 +24,6 @@ from mirror.kafka.clients import quiet_logger
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.internal_topics import answered, read_topic, write, writer
 from mirror.kafka.login_relay import librdkafka_options
-from mirror.lag.cluster_offsets import log_ends
 from mirror.model.flow_plan import PREFIX
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import Acl
@@ -130,7 +129,7 @@ class Journal:
         return self._end() > before
 
     def _end(self) -> int:
-        return log_ends(self._target, [TopicPartition(self._topic, 0)]).get(TopicPartition(self._topic, 0), 0)
+        return self._target.end_offsets([TopicPartition(self._topic, 0)]).get(TopicPartition(self._topic, 0), 0)
 
     @property
     def kept(self) -> SwitchRun:

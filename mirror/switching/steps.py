@@ -12,7 +12,6 @@ from mirror.flows.stored_positions import Position, is_served, paused_topics, re
 from mirror.flows.sync import sync_acls, sync_configs
 from mirror.flows.translation import maps_of
 from mirror.kafka.groups import is_idle
-from mirror.lag.cluster_offsets import log_ends
 from mirror.lag.text import pluralized
 from mirror.model.flow_plan import PlannedPartition
 from mirror.model.paused_topics import Paused
@@ -50,7 +49,7 @@ def drain(work: StepContext) -> StepResult:
     last, moved_s = None, time.monotonic()
     while True:
         found = read_positions(scope.flow, plan.group)
-        ends = log_ends(scope.source, [assigned.on_source for assigned in places])
+        ends = scope.source.end_offsets([assigned.on_source for assigned in places])
         grown = {
             place: ends[place] - fenced[place] for place in ends if place in fenced and ends[place] > fenced[place]
         }
@@ -104,7 +103,7 @@ def verify(work: StepContext) -> StepResult:
         )
     count = sum(finding.compared for finding in findings.values())
     said = [f"{pluralized(count, 'record')} of {pluralized(len(findings), 'partition')} are equal on both sides"]
-    ends = log_ends(scope.target, [each.on_target for each in wanted.unmapped])
+    ends = scope.target.end_offsets([each.on_target for each in wanted.unmapped])
     left = [each.on_source for each in wanted.unmapped if ends.get(each.on_target) != 0]
     if left:
         named = first_few([f"{topic}-{partition}" for topic, partition in left])

@@ -13,7 +13,6 @@ from mirror.errors import ClusterUnavailable, MirrorError
 from mirror.flows.stored_positions import read_positions
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.internal_topics import read_topic
-from mirror.lag.cluster_offsets import log_ends, log_starts
 from mirror.lag.text import pluralized
 from mirror.model.flow_plan import Absent, PlannedPartition
 from mirror.model.records import Record
@@ -74,8 +73,8 @@ def _tails(back: Scope) -> dict[TopicPartition, tuple[int, int]]:
     remote = {place.on_source: place.on_target for place in places}
     positions = read_positions(back.flow, plan.group)
     new = [place for place in remote if remote[place] not in positions]
-    on_target = log_ends(
-        back.target, [remote[each.on_source] for each in back.partitions(plan) if each.on_source in new]
+    on_target = back.target.end_offsets(
+        [remote[each.on_source] for each in back.partitions(plan) if each.on_source in new]
     )
     absent = {place.on_source for place in back.absent(plan)}
     if lost := [place for place in new if place not in absent and on_target.get(remote[place]) != 0]:
@@ -84,7 +83,7 @@ def _tails(back: Scope) -> dict[TopicPartition, tuple[int, int]]:
             "run' restores positions from the offset map. If it does not, stop it and use 'kafka-mirror positions set'. Then run "
             "the same command again."
         )
-    starts, ends = log_starts(back.source, new), log_ends(back.source, remote)
+    starts, ends = back.source.start_offsets(new), back.source.end_offsets(remote)
     if silent := [place for place in remote if place not in ends or (place in new and place not in starts)]:
         raise MirrorError(
             f"{back.source.alias} does not report the bounds of {_named(silent)}, so its unreplicated records are unknown. "

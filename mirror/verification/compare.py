@@ -19,7 +19,6 @@ from mirror.kafka.errors import KafkaError
 from mirror.kafka.fetcher import Source
 from mirror.kafka.internal_topics import answered
 from mirror.kafka.log_reader import TooMuchError, read_batches
-from mirror.lag.cluster_offsets import log_starts
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from mirror.model.record_batches import CorruptBatch
 from mirror.model.topic_partition import TopicPartition
@@ -55,8 +54,8 @@ def scope_over(
     return Scope(
         tuple(places),
         maps.maps,
-        log_starts(source, [p.on_source for p in places]),
-        log_starts(target, [p.on_target for p in places]),
+        source.start_offsets([p.on_source for p in places]),
+        target.start_offsets([p.on_target for p in places]),
         last,
         frozenset(
             topic

@@ -26,7 +26,6 @@ from mirror.lag.poller import Poller
 from mirror.lag.polls import BoundedPoll
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from mirror.model.topic_partition import TopicPartition
-from tests.unit.source_files import ROOT, files, nodes
 from tests.unit.test_poller import Cluster
 
 KEYS = (("t", 0), ("t", 1))
@@ -373,16 +372,6 @@ def test_old_answers_count_for_the_poller_and_not_for_a_row_of_now():
     assert poller.status(key, is_read=False, now_s=110.0).status is Status.OK
     assert inspector.status(key, is_read=False, now_s=110.0).status is Status.UNKNOWN
     assert poller.status(key, is_read=False, now_s=131.0).status is Status.UNKNOWN
-
-
-def test_log_ends_are_read_in_one_place():
-    """Outside of the packages that wrap a client or are about a window, one module asks where logs begin and end."""
-    callers = set()
-    for path in files():
-        names = {node.func.attr for node in nodes(path) if _is_method_call(node)}
-        if names & {"start_offsets", "end_offsets"}:
-            callers.add(str(path.relative_to(ROOT)))
-    assert {name for name in callers if not name.startswith("mirror/kafka/")} == {"mirror/lag/cluster_offsets.py"}
 
 
 def _is_method_call(node):

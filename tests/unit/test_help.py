@@ -81,7 +81,7 @@ class Source:
     def start_offsets(self, wanted):
         return dict.fromkeys(wanted, 0)
 
-    def end_offsets(self, wanted, *, read_committed):
+    def end_offsets(self, wanted, *, read_committed=False):
         return dict.fromkeys(wanted, 200)
 
 

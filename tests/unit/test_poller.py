@@ -63,7 +63,7 @@ class Cluster:
     def start_offsets(self, wanted):
         return self._answer(self.start, wanted)
 
-    def end_offsets(self, wanted, *, read_committed):
+    def end_offsets(self, wanted, *, read_committed=False):
         assert not read_committed
         return self._answer(self.end, wanted)
 

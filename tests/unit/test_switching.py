@@ -335,11 +335,10 @@ def test_a_writer_that_does_not_stop_is_named(monkeypatch):
     monkeypatch.setattr(fence, "LOOK_S", 0.001)
     monkeypatch.setattr(fence, "QUIET_S", 0.05)
     ends = iter(range(10_000))
-    monkeypatch.setattr(fence, "log_ends", lambda _, places: {("t", 0): next(ends), ("t", 1): 5})
-    cluster: Any = SimpleNamespace(alias="a")
+    cluster: Any = SimpleNamespace(alias="a", end_offsets=lambda places: {("t", 0): next(ends), ("t", 1): 5})
     with pytest.raises(fence.StillWrittenError, match=r"still written on a after 0 s: t-0 \(\+1\)"):
         fence.until_quiet(cluster, [("t", 0), ("t", 1)], within_s=0.02, say=lambda _: None)
-    monkeypatch.setattr(fence, "log_ends", lambda _, places: {("t", 0): 7})
+    cluster.end_offsets = lambda places: {("t", 0): 7}
     with pytest.raises(MirrorError, match="t-1 on a does not report"):
         fence.until_quiet(cluster, [("t", 0), ("t", 1)], within_s=1, say=lambda _: None)
     assert fence.until_quiet(cluster, [("t", 0)], within_s=1, say=lambda _: None) == {("t", 0): 7}

@@ -26,7 +26,7 @@ class Logs:
     def start_offsets(self, places):
         return {place: self._bounds[place][0] for place in places if place in self._bounds}
 
-    def end_offsets(self, places, *, read_committed):
+    def end_offsets(self, places, *, read_committed=False):
         return {place: self._bounds[place][1] for place in places if place in self._bounds}
 
 
