@@ -152,12 +152,12 @@ class FailoverReadiness:
         """How consumer groups would resume: 12 exact, 1 would re-read 7 records."""
         if self.groups is None:
             return "unknown"
-        parts = [f"{self.groups.exact} exact"]
+        parts = [f"{self.groups.exact} exact"] if self.groups.exact else []
         if self.groups.rereading:
             parts.append(f"{self.groups.rereading} would re-read {pluralized(self.groups.reread_records, 'record')}")
         if self.groups.without_offset:
             parts.append(f"{self.groups.without_offset} cannot resume")
-        return ", ".join(parts)
+        return ", ".join(parts) or "none reads a topic of the flow"
 
 
 def judged(facts: Facts) -> FailoverReadiness:

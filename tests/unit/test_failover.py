@@ -63,7 +63,7 @@ def test_live_traffic_is_within_the_objective():
     assert found.is_healthy
     assert (found.planned, found.objective, found.answer) == (Planned.READY, Objective.WITHIN, Answer.GO)
     assert found.loss_text == "WITHIN OBJECTIVE (60 s), 15 records would be lost, waiting for up to 0.2 s"
-    assert found.groups_text == "0 exact, 1 would re-read 3 records"
+    assert found.groups_text == "1 would re-read 3 records"
 
 
 @pytest.mark.parametrize(
@@ -119,6 +119,7 @@ def test_groups_are_counted_by_how_they_would_resume():
     found = but(groups=groups, reread={"g": 0, "h": 5, "i": 7})
     assert found.groups == GroupOffsets(exact=1, rereading=1, without_offset=1, reread_records=7)
     assert found.groups_text == "1 exact, 1 would re-read 7 records, 1 cannot resume"
+    assert but(groups={}).groups_text == "none reads a topic of the flow"
 
 
 def test_a_rate_that_is_unknown_leaves_the_duration_unknown():
