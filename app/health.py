@@ -6,13 +6,14 @@ import time
 
 import streamlit as st
 
-from app.findings import findings
+from app.findings import Finding, findings
 from app.inspection import last_errors, process_status, settings, unread
 from app.session import ROW_HEIGHT, live, plain
 from app.statuses import coloured
 from app.tables import health_table
 from metrics.partition_status import Status
 from mirror.lag.snapshot import Snapshot
+from mirror.lag.text import pluralized
 
 
 def page() -> None:
@@ -41,8 +42,11 @@ def _draw(_: Snapshot) -> None:
         st.success(f"The process at {plain(address)} is healthy.", icon=":material/check_circle:")
     else:
         st.error(f"{len(failed)} of {len(found)} checks failed.", icon=":material/error:")
-    for finding in found:
-        st.markdown(f"{coloured(finding.status)} {plain(finding.sentence)}")
+    for finding in failed:
+        st.markdown(_line(finding))
+    passed = [finding for finding in found if finding.status is Status.OK]
+    with st.expander(f"{pluralized(len(passed), 'check')} passed", expanded=False):
+        st.markdown("  \n".join(map(_line, passed)))
     with st.expander("Metrics", expanded=False):
         st.dataframe(
             health_table(status),
@@ -50,3 +54,7 @@ def _draw(_: Snapshot) -> None:
             row_height=ROW_HEIGHT,
             alt="Metrics of the process with their meanings",
         )
+
+
+def _line(finding: Finding) -> str:
+    return f"{coloured(finding.status)} {plain(finding.sentence)}"

@@ -292,6 +292,10 @@ def test_the_health_page_shows_what_the_appliance_says_of_itself(monkeypatch):
     recorder.record_query("lane-0", is_active=True)
     with serving(recorder) as port:
         test = opened(monkeypatch, HEALTHY, "health", metrics_listen=("127.0.0.1", port))
+    assert test.error[0].value == "1 of 2 checks failed."
+    passed, metrics = test.expander
+    assert (passed.label, metrics.label) == ("1 check passed", "Metrics")
+    assert "STALL" not in passed.markdown[0].value
     shown = {(what, of): value for what, of, value, _ in test.dataframe[0].value.itertuples(index=False)}
     assert shown["query_active", "query=lane-0"] == "1"
     assert shown["last_progress_timestamp_seconds", "source=a target=b"] == "2023-11-14 22:13:20 UTC"
