@@ -57,7 +57,7 @@ def test_readers_of_a_topic_may_read_the_remote_one_and_plan_tells_before(tmp_pa
         assert (
             f"ACL left out: ALLOW User:reader from * to WRITE {topic}: a remote topic is written by the mirror" in shown
         )
-        assert "ACL left out: ALLOW User:reader from * to READ *: it is about every topic" in shown
+        assert "ACL left out: ALLOW User:reader from * to READ *: it applies to every topic" in shown
         assert "other" not in shown
         assert ours.topic_acls() == {acl(remote, "DESCRIBE", principal="User:own")}
         expected = {

@@ -141,7 +141,9 @@ def test_a_one_way_flow_becomes_bidirectional_at_the_operators_position(primary,
     with mesh(tmp_path / "along", primary, backup, "a->b", topic) as along:
         write(primary, topic, [(b"k", b"second", (), 2)])
         eventually(
-            lambda: "mm2-producers.b.internal is not there" in along.log.read_text(), within_s=60, because="it says why"
+            lambda: "mm2-producers.b.internal does not exist" in along.log.read_text(),
+            within_s=60,
+            because="it says why",
         )
         assert b"second" not in values(backup, topic)
         with back:
