@@ -105,7 +105,7 @@ def explained(rows: Sequence[LagRow], *, alt: str) -> None:
 
 
 def banners(snapshot: Snapshot) -> None:
-    """Show the age of the values, and what is missing from them."""
+    """Show the age of the values, and which values are missing."""
     now_s = time.time()
     for sentence in watch().trouble(snapshot, now_s):
         st.warning(plain(sentence), icon=":material/warning:")

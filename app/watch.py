@@ -32,7 +32,7 @@ class Watch:
     """Polls in a separate thread as long as the process lives."""
 
     def __init__(self, polled: Polled, *, every_s: float, trend: Trend | None = None) -> None:
-        """Poll `polled` every `every_s` seconds; `trend` is what is known of flows from before."""
+        """Poll `polled` every `every_s` seconds; `trend` has the earlier points of the flows."""
         self._polled = polled
         self.every_s = every_s
         self.trend = trend or Trend()

@@ -26,7 +26,7 @@ def failover() -> Board:
     return Board(
         uid="kafka-mirror-failover",
         title="Kafka mirror: failover",
-        question="After a failover now, what is missing on the target, and which consumer groups can resume?",
+        question="How many records would a failover lose now, and which consumer groups can resume?",
         variables=("topic", "group"),
         rows=(_source_gone(), _by_topic(), _groups(), _by_group(), _drills(), _ledger()),
     )
