@@ -57,12 +57,12 @@ def since(bar: FlowBar, now_s: float) -> str:
 
 
 def at_risk(flow: FlowSummary) -> str:
-    """Return what is not on the target now, as far as known."""
+    """Return how many records the target lacks, and how long they have waited."""
     if flow.unknown == flow.partitions or (flow.unknown and not flow.lag):
         return "unknown"
     if not flow.lag:
         return "nothing"
-    waits = f", {flow.waits}" if flow.lag and flow.lag_seconds is not None else ""
+    waits = f", {flow.waits}" if flow.lag_seconds is not None else ""
     return f"{at_least(flow.lag, flow.unknown)} record{'' if flow.lag == 1 else 's'}{waits}"
 
 

@@ -38,9 +38,8 @@ class LagRow:
     written_per_s: float | None = None  # that the log end passes
     level_in_s: float | None = None  # until lag 0 at the present rates; None at lag 0, or if the lag does not shrink
     log_start: int | None = None
-    replicated_until_s: float | None = (
-        None  # epoch; records written before are on the target. lag_seconds counts from it
-    )
+    # epoch; records written before are on the target. lag_seconds counts from it
+    replicated_until_s: float | None = None
     held_by: str = ""  # the open transaction that all waiting records wait for
     is_complete: bool = True  # False while the status is made from fewer polls than a window has
 

@@ -7,6 +7,7 @@ and the listener restores the same record from them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 _SPARK_TYPES = {
@@ -121,6 +122,11 @@ Report = TypeVar("Report", bound=tuple[Any, ...])
 
 def from_columns(record: type[Report], columns: Mapping[str, Any]) -> Report:
     """Return the record for columns, with nested tuples."""
-    nested = {name: _NESTED[kind] for name, kind in get_type_hints(record).items() if kind in _NESTED}
+    nested = _nested_of(record)
     built = {name: make(*columns[name]) for name, make in nested.items() if columns[name] is not None}
     return record(**{**columns, **built})
+
+
+@cache  # a window reports thousands of rows of one record
+def _nested_of(record: type[tuple[Any, ...]]) -> dict[str, Any]:
+    return {name: _NESTED[kind] for name, kind in get_type_hints(record).items() if kind in _NESTED}

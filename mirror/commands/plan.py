@@ -11,7 +11,7 @@ from mirror.flows.flow import FlowState, check
 from mirror.flows.sync import acl_changes, config_changes
 from mirror.flows.topics import TopicPair, transforms_of
 from mirror.kafka.cluster_facts import LogDirsUnknown
-from mirror.model.flow_plan import FlowPlan
+from mirror.model.flow_plan import own_group
 from mirror.model.reports import GOES_ROUND
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import ANY_TOPIC
@@ -52,9 +52,7 @@ def _flow_text(state: FlowState) -> str:
     existing = state.target.topics()
     state.target_ids = {name: topic.topic_id for name, topic in existing.items()}
     state.look_for_loops()
-    group = FlowPlan(
-        source=flow.source.alias, target=flow.target.alias, tasks_max=1, consumer={}, producer={}, partitions=()
-    ).group
+    group = own_group(flow.name)
     wanted = [
         TopicPartition(topic.remote, number) for topic in state.topics for number in range(topic.source.partitions)
     ]

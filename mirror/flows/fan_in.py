@@ -14,7 +14,7 @@ from mirror.kafka.client import Client
 from mirror.kafka.errors import BrokerError, ErrorCode
 from mirror.kafka.group_offsets import GroupOffsets, Offsets, patiently
 from mirror.kafka.groups import listed
-from mirror.model.flow_plan import LEASE_TOPIC, OWN_GROUP, PlannedPartition, is_own_group
+from mirror.model.flow_plan import LEASE_TOPIC, PlannedPartition, is_own_group, own_group
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.slot_ownership import layout_key
 from mirror.model.topic_partition import TopicPartition
@@ -70,5 +70,5 @@ def _layout_of(group: str) -> TopicPartition:
 
     Groups that show positions on a source lack it.
     """
-    source = group.removeprefix(OWN_GROUP.format(flow="")).partition("->")[0]
+    source = group.removeprefix(own_group("")).partition("->")[0]
     return TopicPartition(LEASE_TOPIC.format(source=source), layout_key())

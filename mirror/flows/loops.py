@@ -11,7 +11,7 @@ from mirror.errors import ClusterUnavailable
 from mirror.flows.stored_positions import read_positions
 from mirror.flows.upstream import Upstreams, going_round, read_upstreams
 from mirror.kafka.cluster import Topic
-from mirror.model.flow_plan import OWN_GROUP
+from mirror.model.flow_plan import own_group
 from mirror.runtime.logs import first_few
 
 log = logging.getLogger("mirror")
@@ -71,7 +71,7 @@ class Loops:
 
     def _placed(self, remote: Mapping[str, str]) -> set[str]:
         """Return the topics of the source for which the flow has a position."""
-        placed = {name for name, _ in read_positions(self._flow, OWN_GROUP.format(flow=self._flow.name))}
+        placed = {name for name, _ in read_positions(self._flow, own_group(self._flow.name))}
         return {topic for topic, name in remote.items() if name in placed}
 
     def _say(self, before: set[str]) -> None:

@@ -28,7 +28,7 @@ from mirror.lag.flow_offsets import FlowOffsets, PartitionOffsets, Positions, jo
 from mirror.lag.judgement import HISTORY_AGE_S, Judge
 from mirror.lag.polls import BoundedPoll
 from mirror.lag.snapshot import Snapshot
-from mirror.model.flow_plan import FlowPlan, PlannedPartition
+from mirror.model.flow_plan import FlowPlan, PlannedPartition, own_group
 from mirror.model.topic_partition import TopicPartition
 
 log = logging.getLogger("mirror")
@@ -223,7 +223,7 @@ class InspectedFlow:
     def _committed(self, poll: BoundedPoll) -> dict[TopicPartition, int]:
         """Return the flow's positions on the target, by remote topic and partition."""
         policy, source = self._flow.policy, self._flow.source.alias
-        group = flow_plan(self._flow, [], {}).group
+        group = own_group(self._flow.name)
         offsets = poll.response(self._target, lambda: group_offsets(group, self._target)) or {}
         return {
             place: offset

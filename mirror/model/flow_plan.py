@@ -35,7 +35,10 @@ GAPS_TOPIC = "mm2-gaps.{source}.internal"
 GROUP_OFFSETS_TOPIC = "mm2-group-offsets.{source}.internal"
 PRODUCERS_TOPIC = "mm2-producers.{source}.internal"
 
-OWN_GROUP = "mirror.{flow}"
+
+def own_group(flow: str) -> str:
+    """Return the group on the target that has the positions and leases of a flow."""
+    return f"mirror.{flow}"
 
 
 def paused_key(source: str) -> TopicPartition:
@@ -48,7 +51,7 @@ def is_own_group(name: str) -> bool:
 
     Its offsets are not those of a reader.
     """
-    return is_canary(name) or (name.startswith(OWN_GROUP.format(flow="")) and "->" in name)
+    return is_canary(name) or (name.startswith(own_group("")) and "->" in name)
 
 
 class PlannedPartition(NamedTuple):
@@ -138,7 +141,7 @@ class FlowPlan:
     @property
     def group(self) -> str:
         """Group on the target whose offsets are the flow's positions and leases."""
-        return OWN_GROUP.format(flow=self.name)
+        return own_group(self.name)
 
     @property
     def source_group_id(self) -> str:

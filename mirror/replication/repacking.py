@@ -71,19 +71,17 @@ class Repacking:
         batch, backlog = self._read_ahead.take_out(partition), partition.backlog
         if not batch.is_control:
             backlog.turns += 1
-            backlog.ready.extend(
-                repartition.rounds(
-                    [batch],
-                    partition.acked,
-                    partitions=partition.assigned.spread_over,
-                    unkeyed=backlog.turns,
-                    codec=self._codec,
-                    level=self._level,
-                    max_bytes=self._batch_size,
-                )
+            packed = repartition.rounds(
+                [batch],
+                partition.acked,
+                partitions=partition.assigned.spread_over,
+                unkeyed=backlog.turns,
+                codec=self._codec,
+                level=self._level,
+                max_bytes=self._batch_size,
             )
-            packed = chain.from_iterable(each.batches.values() for each in backlog.ready)
-            self._read_ahead.expanded(partition, packed, batch)
+            backlog.ready.extend(packed)
+            self._read_ahead.expanded(partition, chain.from_iterable(each.batches.values() for each in packed), batch)
         return batch.last_offset + 1
 
     def _pack(self, partition: Partition) -> int:
