@@ -86,6 +86,8 @@ class WindowRecorder:
                 self._store.set(name, labels, value)
             for name, is_paused in zip(_PAUSES, (by_error, row.is_paused_by_operator), strict=True):
                 self._store.set(name, labels, 1.0 if is_paused else 0.0)
+            if row.are_offsets_identical is not None:
+                self._store.set("kafka_mirror_offsets_identical", labels, 1.0 if row.are_offsets_identical else 0.0)
             self._store.set("kafka_mirror_last_progress_timestamp_seconds", labels[:2], now_s)
             if row.last_timestamp_ms is not None:
                 self._store.set("kafka_mirror_last_record_timestamp_seconds", labels, row.last_timestamp_ms / 1000)

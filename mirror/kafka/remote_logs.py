@@ -87,6 +87,14 @@ class RemoteLogs:
             finally:
                 await other.close()
 
+    def knows(self, topic: str, partition: int) -> bool:
+        """Return whether a partition exists, as far as the metadata shows."""
+        return self._reader.knows(topic, partition)
+
+    def topic_id(self, topic: str) -> str:
+        """Return a topic's id, "" if none is known."""
+        return self._reader.topic_id(topic)
+
     async def bounds(self, places: Collection[TopicPartition]) -> dict[TopicPartition, Log]:
         """Return the bounds of the logs.
 

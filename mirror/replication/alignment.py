@@ -25,6 +25,7 @@ from mirror.model.record_batches import Batch, CorruptBatch, raws
 from mirror.model.records import Raw
 from mirror.model.reports import NOT_IDENTICAL
 from mirror.model.transforms import TransformError, Transforms, transformed
+from mirror.policy.recreated import TopicIds
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.pauses import Pauses
 from mirror.replication.read_ahead import ReadAhead
@@ -34,9 +35,7 @@ from mirror.runtime.logs import describe
 log = logging.getLogger("mirror")
 
 RETRY_S = 0.2
-ADVICE = (
-    "create the remote topic again (kafka-mirror positions reset --recreate), or set mirror.offsets=translated for it"
-)
+ADVICE = "delete the remote topic, which is then created and filled again, or leave it out of mirror.offsets.identical.topics"
 
 
 class LogComparison(NamedTuple):
@@ -63,6 +62,7 @@ class Alignment:
     read_ahead: ReadAhead
     isolation_level: int  # as the flow reads the source
     on_aligned: Callable[[Partition], None]  # gets a partition that may be written
+    on_doubt: Callable[[Partition], None]  # gets a partition whose remote topic may be another one
 
     def __post_init__(self) -> None:
         self._waiting: dict[Partition, None] = dict.fromkeys(self.partitions if self.comparison.is_complete else ())
@@ -150,6 +150,7 @@ class Alignment:
         if not asked:
             return
         await self._logs.open({p.assigned.remote_topic for p in asked})
+        asked = [p for p in asked if self._has_its_topic(p)]
         if not self._is_fenced:
             await self._logs.fence(self.comparison.open_elsewhere or ())
             self._is_fenced = True
@@ -161,6 +162,22 @@ class Alignment:
             target, source = theirs.get(partition.on_target), ours.get(partition.on_source)
             if target is not None and source is not None:
                 await self._align(partition, target, source)
+
+    def _has_its_topic(self, partition: Partition) -> bool:
+        """Return whether the remote topic exists and is that of the position.
+
+        If not, pause or doubt the partition.
+        """
+        assigned, known = partition.assigned, TopicIds.parse(partition.ids).target
+        if not self._logs.knows(assigned.remote_topic, assigned.partition):
+            self._waiting.pop(partition)
+            self.pauses.absent(partition)
+        elif known and self._logs.topic_id(assigned.remote_topic) != known:
+            self._waiting.pop(partition)
+            self.on_doubt(partition)
+        else:
+            return True
+        return False
 
     async def _align(self, partition: Partition, target: Log, source: Log) -> None:
         found = alignment(partition.acked, target, source, partition.tail.runs.last)

@@ -101,6 +101,7 @@ class Replicator:
             read_ahead=self.read_ahead,
             isolation_level=self.fetch.isolation_level,
             on_aligned=lambda partition: self._sending.send_next(partition),
+            on_doubt=lambda partition: self._placement.doubt(partition),
         )
 
     def _placed(self, partition: Partition) -> None:

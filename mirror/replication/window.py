@@ -396,11 +396,12 @@ async def compared_logs(
     """
     if not any(p.is_identical for p in plan.partitions):
         return None
+    is_first = connections.remote_logs is None
     others = [plan.filler_id(slot) for slot, _ in lease.others if slot != window.slot]
     return LogComparison(
         logs=await connections.logs_of(plan, window),
         open_elsewhere=None if is_clean else others,
-        is_complete=window.is_first_of(MINUTE_MS),
+        is_complete=is_first or window.is_first_of(MINUTE_MS),
     )
 
 
