@@ -41,6 +41,7 @@ class LagRow:
     # epoch; records written before are on the target. lag_seconds counts from it
     replicated_until_s: float | None = None
     held_by: str = ""  # the open transaction that all waiting records wait for
+    offsets: str = ""  # of a flow: "identical" on both clusters, or "translated"
     is_complete: bool = True  # False while the status is made from fewer polls than a window has
 
     @property

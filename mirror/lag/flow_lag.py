@@ -107,6 +107,7 @@ class FlowLag:
                     owner=owner,
                     is_flow=True,
                     remote_topic=place.remote_topic,
+                    offsets=_offsets_of(place),
                     lag_seconds=time_lag_s(at.lag, until_s, now_s),
                     status=status.status,
                     reason=status.reason,
@@ -167,6 +168,13 @@ class FlowLag:
 def _logs(plan: FlowPlan, source: Cluster, poll: Poll) -> LogBounds | None:
     response = poll.request(log_bounds, plan, source)
     return None if response is None else response[0]._replace(read_s=response[1])
+
+
+def _offsets_of(place: PlannedPartition | Absent) -> str:
+    """Return whether a partition's offsets are identical or translated, "" if absent."""
+    if isinstance(place, Absent):
+        return ""
+    return "identical" if place.is_identical else "translated"
 
 
 def _status_in_plan(polled: PartitionStatus, place: PlannedPartition | Absent, held_by: str) -> PartitionStatus:

@@ -18,11 +18,11 @@ from mirror.runtime.text_columns import aligned, one_line
 # kafka.tools.ConsumerOffsetChecker of Kafka 0.8 to 0.10
 CHECKER = "%-15s %-30s %-3s %-15s %-15s %-15s %s"
 HEADINGS = ("Group", "Topic", "Pid", "Offset", "logSize", "Lag", "Owner")
-WIDE = (*HEADINGS, "Cluster", "Time lag", "Status", "Records/s", "Caught up in", "Why")
+WIDE = (*HEADINGS, "Cluster", "Time lag", "Status", "Records/s", "Caught up in", "Offsets", "Why")
 # of CSV, JSON and the inspector's API: programs read them by name and by position
 ROW_FIELDS = (
     *("group", "cluster", "topic", "partition", "offset", "log_end", "owner", "is_flow", "remote_topic", "lag_seconds"),
-    *("status", "reason", "records_per_s", "written_per_s", "level_in_s", "lag"),
+    *("status", "reason", "records_per_s", "written_per_s", "level_in_s", "lag", "offsets"),
 )
 _NUMBERS = {HEADINGS.index(name) for name in ("Pid", "Offset", "logSize", "Lag")}
 
@@ -89,7 +89,7 @@ def _checker(row: LagRow) -> tuple[str, ...]:
 def _ours(row: LagRow) -> tuple[str, ...]:
     rate = "" if row.records_per_s is None else f"{row.records_per_s:,.1f}"
     waits = duration(row.lag_seconds) or ("unknown" if row.is_flow else "")  # not measured for other groups
-    return row.cluster, waits, row.status.name, rate, level_in(row), row.reason
+    return row.cluster, waits, row.status.name, rate, level_in(row), row.offsets, row.reason
 
 
 def level_in(row: LagRow) -> str:

@@ -81,6 +81,8 @@ class Scope:
         for assigned in self.partitions:
             key, place = assigned.on_source, assigned.on_target
             runs = list(self.maps.get(key, OffsetMap()))
+            if assigned.is_identical:
+                runs = identical(runs)
             if not any(run.records for run in runs):
                 self.unmapped.append(assigned)
                 continue
@@ -97,6 +99,14 @@ class Scope:
                         assigned.remote_topic in self.compacted,
                         assigned.transforms,
                     )
+
+
+def identical(runs: list[OffsetRun]) -> list[OffsetRun]:
+    """Return the run of identical offsets, over all offsets that were copied."""
+    if not any(run.records for run in runs):
+        return []
+    first, end = runs[0].source, runs[-1].source + runs[-1].records
+    return [OffsetRun(first, first, end - first)]
 
 
 def clipped(run: OffsetRun, source_start: int, target_start: int) -> OffsetRun:

@@ -9,6 +9,7 @@ from metrics.lag_row import LagRow
 from metrics.partition_status import Status
 from mirror.commands import failover_check, import_, lag, plan, positions, translate
 from mirror.config.imports.connectors import Item
+from mirror.config.settings import NO_TOPICS
 from mirror.flows.stored_positions import Position
 from mirror.flows.translation import Place
 from mirror.kafka.cluster_facts import LogDirs
@@ -106,6 +107,7 @@ def test_plan():
             replication_factor=3,
             policy=DefaultReplicationPolicy(source_alias="a"),
             transforms=(),
+            identical_topics=NO_TOPICS,
             sync_configs=SimpleNamespace(enabled=False),
             sync_acls=SimpleNamespace(enabled=False),
         ),

@@ -44,14 +44,14 @@ def test_the_checkers_table_is_as_kafka_printed_it():
 
 def test_the_wide_table_says_how_long_why_and_since_where():
     head, flow, new = (" ".join(line.split()) for line in wide_text([FLOW, NEW]).splitlines())
-    assert head == "Group Topic Pid Offset logSize Lag Owner Cluster Time lag Status Records/s Caught up in Why"
+    assert head == "Group Topic Pid Offset logSize Lag Owner Cluster Time lag Status Records/s Caught up in Offsets Why"
     assert flow == "a->b orders 0 7 10 3 127.0.0.1:9404 a 90.0 s STALL 0.0 not at this rate stands still"
     assert new == "shop orders 1 unknown 10 unknown none a UNKNOWN unknown"
 
 
 def test_the_wide_table_is_wrapped_to_the_terminal_without_loss():
     reason = "stands still for 12 polls while 3 records wait: the target refuses them as too large"
-    rows = [replace(FLOW, reason=reason), NEW]
+    rows = [replace(FLOW, reason=reason, offsets="translated"), NEW]
     words = wide_text(rows).split()
     for width in (60, 80, 120, 150, 400):
         lines = wide_text(rows, width).splitlines()
@@ -62,11 +62,12 @@ def test_the_wide_table_is_wrapped_to_the_terminal_without_loss():
         wide_text(rows, 80)
         == """\
 Group  Topic   Pid   Offset  logSize      Lag  Owner           Cluster  Time lag
-    Status   Records/s  Caught up in      Why
+    Status   Records/s  Caught up in      Offsets     Why
 a->b   orders    0        7       10        3  127.0.0.1:9404  a        90.0 s
-    STALL    0.0        not at this rate  stands still for 12 polls while 3
-                                          records wait: the target refuses them
-                                          as too large
+    STALL    0.0        not at this rate  translated  stands still for 12 polls
+                                                      while 3 records wait: the
+                                                      target refuses them as too
+                                                      large
 shop   orders    1  unknown       10  unknown  none            a
     UNKNOWN             unknown
 """
@@ -78,7 +79,7 @@ def test_csv_has_every_field_and_no_formula():
     head, *_ = csv_text([FLOW]).splitlines()
     assert head == (
         "group,cluster,topic,partition,offset,log_end,owner,is_flow,remote_topic,lag_seconds,"
-        "status,reason,records_per_s,written_per_s,level_in_s,lag"
+        "status,reason,records_per_s,written_per_s,level_in_s,lag,offsets"
     )
     first, second = csv.DictReader(io.StringIO(csv_text([FLOW, hostile])))
     assert first["lag"] == "3"
