@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -12,7 +13,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from mirror.kafka.cluster import Cluster
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import create, end_offset, rows, write
+from tests.integration.kafka_java import kafka_java
+from tests.integration.records import commit, create, end_offset, rows, write
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -274,6 +277,101 @@ def test_killed_processes_and_lost_retention_shift_nothing(primary, backup, topi
         )
         assert_identical(primary, backup, topic, isolation, alias="killed")
         assert "were deleted by the source's retention" in running.log.read_text()
+
+
+@pytest.mark.separate
+def test_offsets_of_groups_are_the_sources(primary, backup, topic, tmp_path):
+    """Also behind the marker at the end of the log, where a committed reader of the source stands."""
+    topic, remote = f"groups-{topic}", f"groups.groups-{topic}"
+    create(primary, topic)
+    transactions(primary, topic)
+    end = end_offset(primary, topic, 0)
+    offsets = {f"{topic}-at-{at}": at for at in (0, 1, 17, end // 2, end - 1, end)}
+    for group, at in offsets.items():
+        commit(primary, group, topic, at)
+    appliance = RunningAppliance(
+        tmp_path,
+        primary=primary.bootstrap,
+        backup=backup.bootstrap,
+        topics=topic,
+        extra=f"""{IDENTICAL.format("read_committed")}
+groups = {topic}-at-.*
+sync.group.offsets.enabled = true
+sync.group.offsets.interval.seconds = 1
+emit.checkpoints.interval.seconds = 1
+""",
+    ).call_source("groups")
+    appliance.file.write_text(
+        appliance.file.read_text().replace("emit.checkpoints.enabled = false", "emit.checkpoints.enabled = true")
+    )
+    with appliance:
+        assert_identical(primary, backup, topic, "read_committed", alias="groups")
+        eventually(
+            lambda: {group: committed(backup, group, remote) for group in offsets} == offsets,
+            within_s=60,
+            because="the groups of the target are moved to the same offsets",
+        )
+        for group, at in offsets.items():
+            told = kafka_mirror("translate", appliance.file, "groups->backup", "--group", group, "--json", check=True)
+            assert [each["to"]["offset"] for each in json.loads(told.stdout)] == [at]
+
+
+@pytest.mark.nightly
+def test_consumers_go_on_with_the_sources_offsets(mirror, primary, backup, topic, isolation, tmp_path):
+    """A Java consumer, one of librdkafka, and one that keeps its offsets outside of Kafka: all copied verbatim."""
+    remote = f"primary.{topic}"
+    create(primary, topic)
+    transactions(primary, topic)
+    assert_identical(primary, backup, topic, isolation)
+    everything = records(primary, topic, 0, "read_committed")
+    offsets = sorted(everything)
+    stopped = offsets[len(offsets) // 2]
+    expected = [offset for offset in offsets if offset >= stopped]
+    commit(backup, f"{topic}-rd", remote, stopped)
+    assert read_on(backup, f"{topic}-rd", remote, len(expected)) == expected
+    with kafka_java() as java:
+        place = java.org.apache.kafka.common.TopicPartition
+        consumer = java.org.apache.kafka.clients.consumer.KafkaConsumer(
+            {
+                "bootstrap.servers": backup.bootstrap,
+                "group.id": f"{topic}-java",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": "false",
+                "key.deserializer": "org.apache.kafka.common.serialization.ByteArrayDeserializer",
+                "value.deserializer": "org.apache.kafka.common.serialization.ByteArrayDeserializer",
+            }
+        )
+        theirs = place(remote, 0)
+        consumer.assign([theirs])
+        consumer.commitSync({theirs: java.org.apache.kafka.clients.consumer.OffsetAndMetadata(stopped)})
+        consumer.seek(theirs, consumer.committed({theirs}).get(theirs).offset())
+        found: list[int] = []
+        while len(found) < len(expected):
+            polled = consumer.poll(java.java.time.Duration.ofSeconds(20))
+            assert polled.count(), "the consumer reads on"
+            found += [record.offset() for record in polled.records(theirs)]
+        consumer.close()
+    assert found == expected
+
+
+def read_on(cluster, group: str, topic: str, count: int) -> list[int]:
+    """Return the offsets that a member of a group reads from its committed offset on."""
+    options = {"bootstrap.servers": cluster.bootstrap, "group.id": group, "isolation.level": "read_committed"}
+    with closing(Consumer({**options, "enable.auto.commit": False})) as consumer:
+        consumer.subscribe([topic])
+        found: list[int] = []
+        while len(found) < count:
+            message = consumer.poll(30)
+            assert message is not None, "the group reads on"
+            assert message.error() is None
+            found.append(message.offset())
+        return found
+
+
+def committed(cluster, group: str, topic: str) -> int:
+    with closing(Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})) as consumer:
+        (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=20)
+        return int(found.offset)
 
 
 def exists(cluster, topic: str) -> bool:

@@ -208,11 +208,12 @@ def ended(process: subprocess.Popen[str], lines: Sequence[str] = (), *, by_force
     assert by_force or process.returncode == 0, "".join(lines) + rest
 
 
-def test_readers_and_writers_go_over_and_come_back_and_read_each_record_once(tmp_path, topic):
+@pytest.mark.parametrize("offsets", ["translated", pytest.param("identical", marks=pytest.mark.nightly)])
+def test_readers_and_writers_go_over_and_come_back_and_read_each_record_once(tmp_path, topic, offsets):
     remote, back = f"primary.{topic}", f"backup.{topic}"
     read: list[str] = []
     written: list[str] = []
-    with pair(tmp_path, [topic]) as clusters:
+    with pair(tmp_path, [topic], extra=f"mirror.offsets = {offsets}\n") as clusters:
         options = ("--yes", "--fence", "acls-and-read", "--last", "50")
         with Writer(clusters.primary, topic, "before") as writer:
             with Reader(clusters.primary, [topic, back], read):
@@ -257,11 +258,20 @@ def test_readers_and_writers_go_over_and_come_back_and_read_each_record_once(tmp
             within_s=60,
             because="the flow that was paused goes on",
         )
+        if offsets == "identical":
+            assert ends_of(clusters.backup, remote) == ends_of(clusters.primary, topic)
+            assert ends_of(clusters.primary, back) == ends_of(clusters.backup, topic)
+            assert committed(clusters.primary, GROUP, back) == ends_of(clusters.backup, topic)
 
 
 def committed_ends(clusters: Pair, topic: str) -> list[int]:
     """Where the logs of the source end."""
-    consumer = Consumer({"bootstrap.servers": clusters.primary.bootstrap, "group.id": "ends"})
+    return ends_of(clusters.primary, topic)
+
+
+def ends_of(cluster: Broker, topic: str) -> list[int]:
+    """Where the logs of a topic end."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "ends"})
     ends = [consumer.get_watermark_offsets(TopicPartition(topic, part), timeout=20)[1] for part in range(2)]
     consumer.close()
     return ends
