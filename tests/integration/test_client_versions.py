@@ -22,15 +22,19 @@ from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Source
 from mirror.kafka.group_offsets import patiently
 from mirror.kafka.internal_topics import committed, ends, read_topic, starts
+from mirror.kafka.log_reader import read_batches, records_from
 from mirror.kafka.metadata import id_of
 from mirror.kafka.producer import NotAppendedError
 from mirror.kafka.protocol import EARLIEST, LATEST
+from mirror.kafka.remote_logs import RemoteLogs
 from mirror.kafka.target import Target
 from mirror.model.codecs import CODECS
+from mirror.model.identical_offsets import Fill, Log
 from mirror.model.record_batches import Outgoing, Packer, batches, records
 from mirror.model.record_batches import committed as committed_only
 from mirror.model.records import body_of
 from mirror.model.sequences import NextSequence
+from mirror.model.topic_partition import TopicPartition
 from tests.integration.records import create
 from tests.integration.zookeeper import broker_with_zookeeper
 from tests.waiting import eventually
@@ -73,6 +77,11 @@ class Ends:
         made = Target(self._options, request_bytes=BATCH, transactional_id=transactional_id)
         self._stack.push_async_callback(made.close)
         await made.open({topic})
+        return made
+
+    def logs(self, transactional_id: str) -> RemoteLogs:
+        made = RemoteLogs(self._options, transactional_id)
+        self._stack.push_async_callback(made.close)
         return made
 
     async def source(self, topic: str) -> Source:
@@ -216,6 +225,44 @@ def test_transactions_are_visible_after_the_commit_and_fence_earlier_producers(b
         await two.commit_transaction(group, {place: (3, "m")})
         assert await two.committed(group, [place], is_stable=True) == {place: (3, "m")}
         assert await everything(source, topic, isolation_level=1) == [f"kept {n}" for n in range(4)]
+
+    played(broker, scene)
+
+
+def test_logs_are_filled_compared_and_shortened(broker, topic):
+    """What identical offsets need: aborted transactions of one partition or several, with filler and without."""
+    compacted = f"{topic}-compacted"
+    create(broker, topic, 2)
+    create(broker, compacted, cleanup_policy="compact")
+
+    async def scene(both: Ends) -> None:
+        target, source, logs = await both.target(topic), await both.source(topic), both.logs(f"{topic}.offsets")
+        places = [TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition(compacted, 0)]
+        await logs.open({topic, compacted})
+        ends = await asyncio.gather(
+            logs.fill(places[0], Fill(0, 50_000), 1),
+            logs.fill(places[1], Fill(0, 3), 1),
+            logs.fill(places[2], Fill(0, 20), 1),
+        )
+        assert ends == [50_000, 1, 20], "as much as one transaction does"
+        await logs.fill(places[1], Fill(1, 2), 1)
+        assert await target.send(batch(["after two markers"]), topic, 1) == 2
+        assert await everything(source, topic, 1) == []
+        filler = await read_batches(source, places[0], 0, 49_999, 0)
+        assert records_from(filler, 0) == 49_999, "uncommitted readers see filler"
+        await logs.delete_before(places[0], 50_000)
+        assert await logs.bounds(places) == {
+            places[0]: Log(50_000, 50_000),
+            places[1]: Log(0, 3),
+            places[2]: Log(0, 20),
+        }
+        before = both.logs(f"{topic}.offsets")
+        await before.open({topic})
+        await before.fence([])
+        logs.begin_window()
+        assert await logs.fill(places[1], Fill(3, 4), 1) == 4, "a window opens the id again"
+        with pytest.raises(KafkaError):
+            await before.fill(places[1], Fill(4, 5), 1)
 
     played(broker, scene)
 

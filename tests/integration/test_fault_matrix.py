@@ -52,9 +52,11 @@ IN_TRANSACTIONS = (  # what transactions are there for; the rest does not know h
     "half-open connections to the target",
     *WITH_POSITIONS,
 )
+IDENTICAL = ("kill -9 the mirror", "freeze the target")  # for each change; the simulation plays the others too
 BOUNDED = {
     MODES[0]: [fault for fault in FAULTS if fault not in ELSEWHERE and (fault in POINTS or fault not in KILL_POINTS)],
     MODES[1]: IN_TRANSACTIONS,
+    MODES[2]: (*IN_TRANSACTIONS, "cut the ends of the target's logs"),
 }
 
 
@@ -94,6 +96,8 @@ def _scene(mode: str, fault: str) -> ParameterSet:
     is_on_spark = mode == MODES[0] and fault in ON_SPARK
     group = f"matrix, {mode}: {'processes on Spark' if is_on_spark else _kind(fault)}"
     marks = [pytest.mark.xdist_group(group), *([pytest.mark.spark] if is_on_spark else [])]
+    if mode == MODES[2] and fault not in IDENTICAL:
+        marks.append(pytest.mark.nightly)
     return pytest.param(mode, fault, marks=marks)
 
 

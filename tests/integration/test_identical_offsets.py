@@ -46,7 +46,9 @@ def topic(topic: str, isolation: str) -> str:
     return f"same-{isolation}-{topic}"
 
 
-def records(cluster: Any, topic: str, partition: int, isolation: str) -> dict[int, tuple[Any, ...]]:
+def records(
+    cluster: Any, topic: str, partition: int, isolation: str, *, start: int = OFFSET_BEGINNING
+) -> dict[int, tuple[Any, ...]]:
     """Return what a consumer sees of a partition, by offset."""
     options = {
         "bootstrap.servers": cluster.bootstrap,
@@ -57,7 +59,7 @@ def records(cluster: Any, topic: str, partition: int, isolation: str) -> dict[in
     }
     found = {}
     with closing(Consumer(options)) as consumer:
-        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+        consumer.assign([TopicPartition(topic, partition, start)])
         while True:
             message = consumer.poll(30)
             assert message is not None, f"{topic} cannot be read"
@@ -329,6 +331,8 @@ def test_consumers_go_on_with_the_sources_offsets(mirror, primary, backup, topic
     expected = [offset for offset in offsets if offset >= stopped]
     commit(backup, f"{topic}-rd", remote, stopped)
     assert read_on(backup, f"{topic}-rd", remote, len(expected)) == expected
+    outside = json.loads(json.dumps({remote: stopped}))  # as a stream processor keeps offsets in its checkpoints
+    assert sorted(records(backup, remote, 0, "read_committed", start=outside[remote])) == expected
     with kafka_java() as java:
         place = java.org.apache.kafka.common.TopicPartition
         consumer = java.org.apache.kafka.clients.consumer.KafkaConsumer(

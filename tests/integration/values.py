@@ -1,4 +1,4 @@
-"""Read all values of a topic-partition."""
+"""Read all values of a topic-partition, with their offsets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ from tests.integration.records import end_offset
 
 def values(cluster: Any, topic: str, partition: int, *, isolation: str = "read_uncommitted") -> list[bytes | None]:
     """Return every value from the log's start to its present end, as a reader of that isolation level sees them."""
+    return list(values_by_offset(cluster, topic, partition, isolation=isolation).values())
+
+
+def values_by_offset(
+    cluster: Any, topic: str, partition: int, *, isolation: str = "read_uncommitted"
+) -> dict[int, bytes | None]:
+    """Return the same values by their offsets."""
     end = end_offset(cluster, topic, partition, read_committed=isolation == "read_committed")
     options = {
         "bootstrap.servers": cluster.bootstrap,
@@ -20,7 +27,7 @@ def values(cluster: Any, topic: str, partition: int, *, isolation: str = "read_u
         "isolation.level": isolation,
         "auto.offset.reset": "earliest",
     }
-    found: list[bytes | None] = []
+    found: dict[int, bytes | None] = {}
     with closing(Consumer(options)) as consumer:
         consumer.assign([TopicPartition(topic, partition, 0)])
         while end:
@@ -28,7 +35,7 @@ def values(cluster: Any, topic: str, partition: int, *, isolation: str = "read_u
             assert message is not None, f"{topic}-{partition}: nothing for 30 s before offset {end}"
             if message.error():  # the end of the partition
                 break
-            found.append(message.value())
+            found[message.offset()] = message.value()
             if message.offset() + 1 >= end:
                 break
     return found

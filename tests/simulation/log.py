@@ -217,8 +217,7 @@ class PartitionLog:
 
     def values(self, *, is_committed: bool) -> list[bytes | None]:
         """Return the values of all records, or of those of committed transactions and of none."""
-        up_to = self.last_stable if is_committed else self.end
-        return [record.value for entry in self._visible(up_to, is_committed=is_committed) for record in _records(entry)]
+        return [*self.by_offset(is_committed=is_committed).values()]
 
     def by_offset(self, *, is_committed: bool) -> dict[int, bytes | None]:
         """Return the same values by their offsets."""

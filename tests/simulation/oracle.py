@@ -6,35 +6,37 @@ from collections.abc import Iterator
 
 from tests.simulation.cluster import Cluster
 from tests.simulation.log import PartitionLog
-from tests.soak.oracle import Fate, fate
+from tests.soak.oracle import Fate, fate, shifted
 
 
 class ClusterPair:
     """Both clusters, and which records count on each: all, or those of committed transactions and of none."""
 
     def __init__(
-        self, source: Cluster, target: Cluster, topics: dict[str, str], *, from_committed: bool, to_committed: bool
+        self,
+        source: Cluster,
+        target: Cluster,
+        topics: dict[str, str],
+        *,
+        from_committed: bool,
+        to_committed: bool,
+        is_identical: bool,
     ) -> None:
         self._source = source
         self._target = target
         self._topics = topics
         self._from_committed = from_committed
         self._to_committed = to_committed
+        self._is_identical = is_identical
 
     def fate(self) -> Fate:
         """Compare all partitions of topics on the source with their remote topics on the target."""
         found = Fate()
-        for sent, got in self._values():
-            found.add(fate(sent, got))
-        return found
-
-    def shifted(self) -> int:
-        """Return how many records have another offset on the target than on the source."""
-        found = 0
         for ours, theirs in self._logs():
             sent = ours.by_offset(is_committed=self._from_committed)
             got = theirs.by_offset(is_committed=self._to_committed)
-            found += sum(sent.get(offset) != value for offset, value in got.items())
+            found.add(fate([*sent.values()], [*got.values()]))
+            found.shifted += shifted(sent, got) if self._is_identical else 0
         return found
 
     def has_arrived(self) -> bool:

@@ -48,19 +48,17 @@ class Outcome:
     digest: int
     virtual_s: float
     windows: int
-    shifted: int  # records with another offset than on the source, where offsets are identical
     trace: list[str] = field(default_factory=list)
 
     @property
     def is_good(self) -> bool:
-        return self.fate.is_clean and self.has_arrived and not self.shifted and not self.failures
+        return self.fate.is_clean and self.has_arrived and not self.failures
 
     def __str__(self) -> str:
         state = "good" if self.is_good else "BAD"
         late = "" if self.has_arrived else ", not all arrived in time"
         wrong = "".join(f"\n  {failure}" for failure in self.failures)
-        shifted = f", {self.shifted} with other offsets" if self.shifted else ""
-        return f"{self.mode} seed {self.seed}: {state}: {self.fate}{shifted}{late}{wrong}"
+        return f"{self.mode} seed {self.seed}: {state}: {self.fate}{late}{wrong}"
 
 
 class Stage:
@@ -88,6 +86,7 @@ class Stage:
             TOPICS,
             from_committed=self.is_read_committed,
             to_committed=has_transactions or self.is_identical,
+            is_identical=self.is_identical,
         )
         self.plan = self._plan()
         self._members: dict[str, Members] = {}  # by the name of the group
@@ -272,7 +271,6 @@ def calm(stage: Stage, seed: int, mode: str) -> Outcome:
         world.digest,
         world.now_s,
         sum(process.windows for process in stage.processes),
-        stage.sides.shifted() if stage.is_identical else 0,
         world.trace or [],
     )
 

@@ -44,7 +44,10 @@ def soak_parser() -> argparse.ArgumentParser:
         help="which cluster --outage takes down (default: target)",
     )
     parser.add_argument(
-        "--mode", choices=("at least once", "exactly once"), action="append", help="only this one (default: both)"
+        "--mode",
+        choices=("at least once", "exactly once", "identical offsets"),
+        action="append",
+        help="only this one (default: all)",
     )
     parser.add_argument(
         "--trios",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -16,16 +16,22 @@ class Fate:
     duplicate: int = 0
     reordered: int = 0  # first copies that come behind one that was sent later
     foreign: int = 0
+    shifted: int = 0  # with another offset than on the source, if offsets are identical
 
     def add(self, other: Fate) -> None:
         """Add another one's counts."""
-        for name in ("sent", "lost", "duplicate", "reordered", "foreign"):
+        for name in ("sent", "lost", "duplicate", "reordered", "foreign", "shifted"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
     def is_clean(self) -> bool:
         """True when every record arrived once and in order."""
-        return not (self.lost or self.duplicate or self.reordered or self.foreign)
+        return not (self.lost or self.duplicate or self.reordered or self.foreign or self.shifted)
+
+
+def shifted(sent: Mapping[int, bytes | None], got: Mapping[int, bytes | None]) -> int:
+    """Return how many values have another offset than on the source."""
+    return sum(sent.get(offset) != value for offset, value in got.items())
 
 
 def fate(sent: Sequence[bytes | None], got: Sequence[bytes | None]) -> Fate:

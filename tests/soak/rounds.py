@@ -11,9 +11,9 @@ from confluent_kafka.admin import AdminClient
 from mirror.embedded.broker import Broker
 from tests.compare import compare
 from tests.integration.records import create, end_offset, load
-from tests.integration.values import values
-from tests.soak.oracle import Fate, fate
-from tests.soak.stage import Fault, Stage
+from tests.integration.values import values_by_offset
+from tests.soak.oracle import Fate, fate, shifted
+from tests.soak.stage import MODES, Fault, Stage
 from tests.waiting import eventually
 
 PARTITIONS = 2
@@ -57,8 +57,10 @@ def a_round(stage: Stage, strike: Fault, seed: int, topic: str) -> Outcome:
         time.sleep(1)
     found = Fate()
     for partition in range(PARTITIONS):
-        sent = values(stage.source, topic, partition, isolation="read_committed")
-        found.add(fate(sent, _arrived(stage.target, remote, partition, sent[-1])))
+        sent = values_by_offset(stage.source, topic, partition, isolation="read_committed")
+        got = _arrived(stage.target, remote, partition, [*sent.values()][-1])
+        found.add(fate([*sent.values()], [*got.values()]))
+        found.shifted += shifted(sent, got) if stage.mode == MODES[2] else 0
     return Outcome(1, found, [recovery_s], [] if found.is_clean else [seed])
 
 
@@ -96,11 +98,11 @@ def _turns(stage: Stage) -> tuple[float, float]:
     return total("kafka_mirror_windows_total"), disturbed
 
 
-def _arrived(cluster: Broker, topic: str, partition: int, last: bytes | None) -> list[bytes | None]:
-    """Return all values, when the last one that was sent is among them or does not come."""
+def _arrived(cluster: Broker, topic: str, partition: int, last: bytes | None) -> dict[int, bytes | None]:
+    """Return all values by offset, when the last one that was sent is among them or does not come."""
     deadline = time.monotonic() + RECOVERY_S
     while True:
-        got = values(cluster, topic, partition, isolation="read_committed")
-        if last in got or time.monotonic() > deadline:
+        got = values_by_offset(cluster, topic, partition, isolation="read_committed")
+        if last in got.values() or time.monotonic() > deadline:
             return got
         time.sleep(1)

@@ -16,7 +16,7 @@ from tests.integration.appliance import RunningAppliance
 from tests.soak.hooks import sitecustomize
 from tests.soak.trio import REPLICAS, Trio, trio
 
-MODES = ("at least once", "exactly once")
+MODES = ("at least once", "exactly once", "identical offsets")
 SIDES = ("source", "target")
 _SETTINGS = """mirror.slots = 2
 primary.consumer.request.timeout.ms = 10000
@@ -31,6 +31,8 @@ _REPLICATED = "".join(
     for topic in ("", "checkpoints.topic.", "offset-syncs.topic.", "heartbeats.topic.")
 )
 ONCE = "backup.exactly.once.source.support = enabled\n"
+IDENTICAL = "mirror.offsets = identical\nprimary.consumer.isolation.level = read_committed\n"
+_OF_MODE = dict(zip(MODES, ("", ONCE, IDENTICAL), strict=True))
 
 
 @dataclass(slots=True)
@@ -68,7 +70,7 @@ class Stage:
             primary=addresses["source"],
             backup=addresses["target"],
             topics="soak-.*",
-            extra=_SETTINGS + (ONCE if self.mode == MODES[1] else "") + (_REPLICATED if self.replicas > 1 else ""),
+            extra=_SETTINGS + _OF_MODE[self.mode] + (_REPLICATED if self.replicas > 1 else ""),
         )
         one.environment |= {
             "PYTHONPATH": os.pathsep.join([_HOOKS, one.environment["PYTHONPATH"]]),

@@ -227,6 +227,7 @@ def _open_transaction(stage: Stage, dice: random.Random) -> None:
     producer.commit_transaction(30)
 
 
+CHANGES_MODE = "kill -9 the mirror, change the mode, twice"
 OF_STATE: dict[str, Fault] = {
     "delete the group of the positions": _delete_positions,
     "expire the positions of an idle topic and of a partition": _expire_positions,
@@ -235,7 +236,7 @@ OF_STATE: dict[str, Fault] = {
     "restart the mirror with a clock ahead, then with the right one": _clock_ahead,
     "let a second process join whose clock is ahead, end it": _join_with_clock_ahead,
     "cut the ends of the target's logs": _cut_target,
-    "kill -9 the mirror, change the mode, twice": _change_mode,
+    CHANGES_MODE: _change_mode,
     "let a second process join, freeze the workers of the first": _hang_workers,
     "silent clients on the metrics port": _silent_clients,
     "a topic that the target refuses": _refused_topic,
