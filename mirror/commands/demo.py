@@ -13,6 +13,8 @@ EXAMPLES = """\
 examples:
   ./demo                          until Ctrl-C
   ./demo --seconds 60             then both sides are compared record by record
+  ./demo --identical-offsets --seconds 60
+                                  each record has the same offset on both clusters
   ./demo --failover               a load and a consumer group move to the other cluster and back
 exit codes: 0 all records are equal, 1 they are not"""
 
@@ -26,6 +28,11 @@ def declare(parser: ArgumentParser) -> None:
         action="store_true",
         help="switch over and back while a load runs; each cluster serves --seconds in turn (default: 15)",
     )
+    parser.add_argument(
+        "--identical-offsets",
+        action="store_true",
+        help="write in transactions, keep the offset of each record, and compare the offsets too",
+    )
     parser.add_argument("--rate", type=int, default=500, help="records per second to produce (default %(default)s)")
 
 
@@ -37,4 +44,4 @@ def run(parsed: Namespace) -> int:
         return failover_demo(seconds=parsed.seconds or SERVES_S, rate=parsed.rate)
     from mirror.commands.live_demo import demo
 
-    return demo(seconds=parsed.seconds, rate=parsed.rate)
+    return demo(seconds=parsed.seconds, rate=parsed.rate, is_identical=parsed.identical_offsets)

@@ -20,7 +20,7 @@ from mirror.commands.verify import verified
 from mirror.config.load import load
 from mirror.embedded import jars, prometheus_server
 from mirror.embedded.broker import Broker
-from mirror.embedded.demo_settings import SETTINGS
+from mirror.embedded.demo_settings import IDENTICAL, SETTINGS
 from mirror.embedded.latency import LatencyProbe, percentiles
 from mirror.embedded.load import Load
 from mirror.embedded.ports import free_port
@@ -46,8 +46,11 @@ VALUES = (
 )
 
 
-def demo(*, seconds: float | None, rate: int) -> int:
-    """Run until Ctrl-C, or for `seconds`. Compare both sides then. Return 0 if they are equal."""
+def demo(*, seconds: float | None, rate: int, is_identical: bool = False) -> int:
+    """Run until Ctrl-C, or for `seconds`. Compare both sides then. Return 0 if they are equal.
+
+    `is_identical`: with identical offsets, which are compared too.
+    """
     jars.resolve()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-mirror-demo-")))
@@ -59,11 +62,12 @@ def demo(*, seconds: float | None, rate: int) -> int:
         text = SETTINGS.format(
             primary=primary.bootstrap, backup=backup.bootstrap, port=_port(), state=folder / "state", window_ms=5000
         )
+        text += IDENTICAL if is_identical else ""
         file.write_text(text)
-        producing = Load(primary.bootstrap, records_per_s=rate)
+        producing = Load(primary.bootstrap, records_per_s=rate, in_transactions=is_identical)
         producing.start()
         appliance = Appliance(load(file))
-        watcher = _Watcher(appliance, backup, producing, seconds)
+        watcher = _Watcher(appliance, primary, backup, producing, seconds)
         print("starting Spark ...", flush=True)
 
         def started(running: Appliance) -> None:
@@ -127,8 +131,11 @@ def _port() -> int:
 class _Watcher:
     """Draws the table while the mirror runs; after the given time drains and stops it."""
 
-    def __init__(self, appliance: Appliance, backup: Broker, producing: Load, seconds: float | None) -> None:
+    def __init__(
+        self, appliance: Appliance, primary: Broker, backup: Broker, producing: Load, seconds: float | None
+    ) -> None:
         self._appliance = appliance
+        self._primary = primary
         self._backup = backup
         self._load = producing
         self._seconds = seconds
@@ -217,24 +224,42 @@ class _Watcher:
         shown = ", ".join(f"p{p} {value:.1f}" for p, value in percentiles(self._latencies).items())
         print(f"latency to a reader of backup, ms: {shown or 'not measured'} ({len(self._latencies):,} records)")
         is_equal = not differences
+        compared = "partition, offset" if self._is_identical else "partition, order"
         print(
             f"{'EQUAL' if is_equal else 'NOT EQUAL'}: {found:,} records of {len(self._load.topics)} topics compared "
-            "(partition, order, key, value, headers, timestamp), and backup has no others"
+            f"({compared}, key, value, headers, timestamp), and backup has no others"
         )
         return 0 if is_equal and found and not self._load.failed else 1
+
+    @property
+    def _is_identical(self) -> bool:
+        return any(bool(state.flow.identical_topics.include) for state in self._appliance.flows)
 
     def _compared(self) -> tuple[int, list[str]]:
         """Compare as `kafka-mirror verify` does; return the number of records, and differences."""
         (state,) = self._appliance.flows
-        found = verified(state.flow)
-        places = [TopicPartition(remote, int(partition)) for _, _, remote, partition in self._labels()]
-        ends = Cluster("backup", {"bootstrap.servers": self._backup.bootstrap}).end_offsets(places, read_committed=True)
-        differences, written = found.differences, self._load.acknowledged
+        assert state.plan is not None
+        found, written = verified(state.flow), self._load.acknowledged
+        places = {p.on_source: p.on_target for p in state.plan.partitions}
+        ends = self._ends(self._backup, places.values())
+        differences = found.differences
+        if self._is_identical:
+            theirs = self._ends(self._primary, places)
+            differences += [
+                f"the log of {place.topic}-{place.partition} ends at {end}, and on backup at {ends[places[place]]}"
+                for place, end in theirs.items()
+                if end != ends[places[place]]
+            ]
+            return found.compared, differences
         if found.mapped != written:
             differences.append(f"target offsets of {found.mapped:,} records are known, the load wrote {written:,}")
         if sum(ends.values()) != written:  # new topics without transactions: an end is a count
             differences.append(f"backup has {sum(ends.values()):,} records, the load wrote {written:,}")
         return found.compared, differences
+
+    @staticmethod
+    def _ends(cluster: Broker, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return Cluster(cluster.name, {"bootstrap.servers": cluster.bootstrap}).end_offsets(places, read_committed=True)
 
 
 def lag_table(recorder: Recorder, partitions: Iterable[Labels]) -> str:

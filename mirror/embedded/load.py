@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from mirror.errors import ClusterUnavailable
 
+COMMIT_S = 0.5  # between two commits of a load in transactions
 TICK_S = 0.05  # how often the thread catches up with its rate; short enough for even charts
 ANSWER_TIMEOUT_S = 30
 USERS = 200  # distinct keys of the compacted topic, so that it has something to compact
@@ -70,6 +71,7 @@ class Load:
         late_after_s: float = 10.0,
         replication_factor: int = 1,
         client: Mapping[str, str] | None = None,
+        in_transactions: bool = False,
     ) -> None:
         """Prepare a load; nothing is sent yet.
 
@@ -79,6 +81,7 @@ class Load:
             late_after_s: When demo.late is created, counted from `start`.
             replication_factor: Of the topics it creates.
             client: librdkafka options for security, when the cluster asks for any.
+            in_transactions: Write in transactions, which are committed twice a second.
         """
         self._client: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
@@ -88,6 +91,8 @@ class Load:
         self._records_per_s = records_per_s
         self._late_after_s = late_after_s
         self._replication_factor = replication_factor
+        self._in_transactions = in_transactions
+        self._commit_due_s = 0.0
         self._producers: dict[str, Producer] = {}
         self._next: dict[str, int] = {topic.name: 0 for topic in TOPICS}
         self._round: list[DemoTopic] = []
@@ -160,17 +165,33 @@ class Load:
                 self._open(list(TOPICS))
             for producer in self._producers.values():
                 producer.poll(0)
+            if self._in_transactions and now >= self._commit_due_s:
+                self._commit_due_s = now + COMMIT_S
+                self._commit(begins=True)
 
     def _open(self, topics: list[DemoTopic]) -> None:
         """Create the topics and include them in the round of writing."""
         create(self._client, topics, self._replication_factor)
         for topic in topics:
             if topic.codec not in self._producers:
-                self._producers[topic.codec] = Producer(
-                    {**self._client, "compression.type": topic.codec, "enable.idempotence": True, "linger.ms": 20}
-                )
+                self._producers[topic.codec] = self._producer(topic.codec)
         # Interleaved, so that every topic has records in each round, even with a small share.
         self._round = [topic for turn in range(max(t.share for t in topics)) for topic in topics if turn < topic.share]
+
+    def _producer(self, codec: str) -> Producer:
+        options = {**self._client, "compression.type": codec, "enable.idempotence": True, "linger.ms": 20}
+        if not self._in_transactions:
+            return Producer(options)
+        producer = Producer({**options, "transactional.id": f"demo-{codec}"})
+        producer.init_transactions(ANSWER_TIMEOUT_S)
+        producer.begin_transaction()
+        return producer
+
+    def _commit(self, *, begins: bool) -> None:
+        for producer in self._producers.values():
+            producer.commit_transaction(ANSWER_TIMEOUT_S)
+            if begins:
+                producer.begin_transaction()
 
     def _send(self) -> None:
         topic = self._round[self._turn % len(self._round)]
@@ -205,6 +226,8 @@ class Load:
 
     def _flush(self) -> None:
         waiting = sum(producer.flush(ANSWER_TIMEOUT_S) for producer in self._producers.values())
+        if self._in_transactions:
+            self._commit(begins=False)
         if waiting:
             raise ClusterUnavailable(f"{waiting} records of the load were not confirmed within {ANSWER_TIMEOUT_S} s.")
 
