@@ -84,7 +84,11 @@ def _rows(given: Mapping[str, str]) -> Response:
 
 
 def _about(snapshot: Snapshot) -> dict[str, Any]:
-    return {"time": snapshot.time_s, "clusters": dict(snapshot.clusters), "problems": list(snapshot.problems)}
+    return {
+        "time": snapshot.time_s,
+        "clusters": dict(snapshot.clusters),
+        "problems": [str(problem) for problem in snapshot.problems],
+    }
 
 
 def _refusal(given: Mapping[str, str], known: Sequence[str]) -> Response | None:

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 import streamlit as st
 
 from app.inspection import settings
-from app.session import plain
+from app.session import plain, warn
 from metrics.lag_row import LagRow
 from metrics.process_status import flow_of
 from mirror.errors import MirrorError
@@ -35,7 +35,7 @@ def _draw_alerts(is_wanted: Callable[[FiringAlert], bool], most: int) -> None:
         firing = [alert for alert in _firing(url) if is_wanted(alert)]
         managers = _managers(url) if firing else []
     except MirrorError as error:
-        st.warning(plain(str(error)))
+        warn(f"Prometheus at {url} cannot be read, so alerts are unknown.", error)
         return
     firing.sort(key=lambda each: (not each.is_critical, each.since))
     for alert in firing[:most]:

@@ -11,7 +11,7 @@ import streamlit as st
 from app.failovers import answers
 from app.inspection import process_status, settings
 from app.ledger import draw_ledgers
-from app.session import live, plain
+from app.session import live, plain, warn
 from app.switches import draw_switches
 from app.tables import failovers, readiness_table
 from mirror.lag.failover import FailoverReadiness, Objective, Planned
@@ -99,7 +99,7 @@ def _readiness() -> None:
     try:
         frame = readiness_table(process_status(), time.time())
     except OSError as error:
-        st.info(f"Unknown: the process at {plain(address)} does not respond ({plain(str(error))}).")
+        warn(f"Unknown: the process at {address} does not respond.", error)
         return
     st.write(
         "Offsets of each group by state (translated and synced are healthy; docs/offsets.md explains the others), and the age "

@@ -12,7 +12,7 @@ import streamlit as st
 from app.charts import lines, timeline
 from app.inspection import settings
 from app.past import Span, spans
-from app.session import ROW_HEIGHT, plain
+from app.session import ROW_HEIGHT, warn
 from dashboards.recording import FLOW_LAG_SECONDS
 from metrics.process_status import flow_of
 from mirror.errors import MirrorError
@@ -38,7 +38,7 @@ def page() -> None:
         happened = _spans(url, RANGES[chosen], step_s)
         lag = _lag(url, RANGES[chosen], step_s)
     except MirrorError as error:
-        st.warning(plain(str(error)))
+        warn(f"Prometheus at {url} cannot be read, so earlier events are unknown.", error)
         return
     _happened(happened)
     st.subheader("Longest wait of a record, by flow", anchor=False)

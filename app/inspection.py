@@ -52,11 +52,6 @@ def last_errors() -> list[LastError]:
     return parsed(_errors(int(time.monotonic() // SERVED_S)))
 
 
-def unread(path: str, error: Exception) -> str:
-    """Return a sentence on a failed request to the process."""
-    return f"{settings().mirror.metrics_address}{path} cannot be read ({error})"
-
-
 @lru_cache(maxsize=1)
 def _errors(_: int) -> str:
     mirror = settings().mirror

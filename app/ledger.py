@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from app.inspection import settings
-from app.session import ROW_HEIGHT, plain
+from app.session import ROW_HEIGHT, plain, warn
 from mirror.errors import MirrorError
 from mirror.flows.gaps import GapLedger
 from mirror.lag.text import COLUMNS, cells, gap_csv, pluralized
@@ -28,7 +28,7 @@ def draw_ledgers(*, up: Set[str]) -> None:
         try:
             found = _read(flow.name)
         except MirrorError as error:
-            st.warning(plain(f"{flow.name}: {error}"))
+            warn(f"The gap ledger of {flow.name} cannot be read from {flow.target.alias}.", error)
             continue
         if not found:
             st.caption(f"{plain(flow.name)}: no record was ever lost, skipped, repeated or refused.")

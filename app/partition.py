@@ -8,8 +8,8 @@ import streamlit as st
 from app.charts import lag_over_time
 from app.findings import limit, spent_on
 from app.firing import concerns, draw_alerts
-from app.inspection import last_errors, process_status, settings, unread, watch
-from app.session import field, fields, live, plain
+from app.inspection import last_errors, process_status, settings, watch
+from app.session import field, fields, live, plain, warn
 from app.statuses import MEANING, coloured
 from app.tables import board_link, narrowed, window_table
 from metrics.lag_row import LagRow
@@ -110,7 +110,7 @@ def _last_error(row: LagRow) -> None:
     try:
         found = last_errors()
     except (OSError, ValueError) as failed:
-        st.write(f"**Last error:** unknown, because {plain(unread('/errors', failed))}.")
+        warn(f"The last error is unknown: {settings().mirror.metrics_address}/errors cannot be read.", failed)
         return
     own = (*row.group.split("->"), row.remote_topic, row.partition)
     for error in found:
@@ -123,8 +123,8 @@ def _limits(row: LagRow) -> None:
     """Show what the flow spends its time on, from its process."""
     try:
         said = limit(spent_on(process_status()).get(row.group, {}))
-    except OSError as failed:
-        st.write(f"**What limits {plain(row.group)}:** unknown, because {plain(unread('/api/v1/status', failed))}.")
+    except OSError:
+        st.write(f"**What limits {plain(row.group)}:** unknown, because the process does not respond.")
         return
     if said:
         st.write(f"**What limits {plain(row.group)}:** {plain(said)}.")

@@ -107,19 +107,25 @@ def explained(rows: Sequence[LagRow], *, alt: str) -> None:
 def banners(snapshot: Snapshot) -> None:
     """Show the age of the values, and which values are missing."""
     now_s = time.time()
-    for sentence in watch().trouble(snapshot, now_s):
-        st.warning(plain(sentence), icon=":material/warning:")
+    for problem in watch().trouble(snapshot, now_s):
+        warn(problem.sentence, problem.detail)
     if {row.owner for row in snapshot.rows if row.is_flow} == {""}:
-        address = plain(settings().mirror.metrics_address)
-        st.warning(
-            f"The process at {address} does not respond. The values below are read from the clusters.",
-            icon=":material/warning:",
-        )
+        address = settings().mirror.metrics_address
+        warn(f"The process at {address} does not respond. The values below are read from the clusters.")
     states = [f"{plain(alias)} {'responds' if is_up else 'does not respond'}" for alias, is_up in snapshot.clusters]
     clusters = f" Clusters: {', '.join(states)}." if states else ""
     st.caption(
         f"Polled {now_s - snapshot.time_s:.0f} s ago, every {watch().every_s:g} s. This page is read-only.{clusters}"
     )
+
+
+def warn(sentence: str, detail: object = "") -> None:
+    """Draw a warning: a plain sentence and, folded, what a library reported."""
+    with st.container(gap="xxsmall"):
+        st.warning(plain(sentence), icon=":material/warning:")
+        if str(detail):
+            with st.expander("Technical details", type="compact"):
+                st.code(str(detail), language=None, wrap_lines=True)
 
 
 def plain(text: str) -> str:

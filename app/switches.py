@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from app.inspection import settings
-from app.session import ROW_HEIGHT, plain
+from app.session import ROW_HEIGHT, plain, warn
 from mirror.errors import MirrorError
 from mirror.kafka.cluster import Cluster
 from mirror.lag.text import duration, pluralized, utc
@@ -41,7 +41,7 @@ def draw_switches(*, up: Set[str]) -> None:
             runs, progress = _read(flow.name)
             past = _read_drills(flow.name) if flow.has_canaries else []
         except (MirrorError, ValueError) as error:
-            st.warning(plain(f"{flow.name}: {error}"))
+            warn(f"The switches of {flow.name} cannot be read from {flow.target.alias}.", error)
             continue
         if runs:
             is_any = True

@@ -11,7 +11,7 @@ from metrics.lag_row import LagRow
 from metrics.partition_status import Sample
 from metrics.trend import Trend
 from mirror.lag.flow_summary import summaries
-from mirror.lag.snapshot import RowTrends, Snapshot
+from mirror.lag.snapshot import Problem, RowTrends, Snapshot
 
 log = logging.getLogger("mirror")
 
@@ -38,7 +38,7 @@ class Watch:
         self.trend = trend or Trend()
         self.row_trends = RowTrends()
         self._latest: Snapshot | None = None
-        self._failure = ""
+        self._failures: tuple[Problem, ...] = ()  # of the last poll
         self._first = threading.Event()
         threading.Thread(target=self._run, name="inspector", daemon=True).start()
 
@@ -46,10 +46,10 @@ class Watch:
         while True:
             try:
                 self._latest = self._recorded(self._polled.poll())
-                self._failure = ""
+                self._failures = ()
             except Exception as error:
                 log.exception("a poll failed")
-                self._failure = f"The last poll failed: {type(error).__name__}. The log shows the reason."
+                self._failures = (Problem(f"The last poll failed: {type(error).__name__}. The log shows the reason."),)
             self._first.set()
             time.sleep(self.every_s)
 
@@ -62,17 +62,17 @@ class Watch:
     def latest(self, *, wait_s: float = 20.0) -> Snapshot:
         """Return the newest snapshot; until the first one exists, wait at most `wait_s`."""
         self._first.wait(wait_s)
-        return self._latest or Snapshot(time_s=time.time(), rows=(), problems=("The clusters have not responded yet.",))
+        silent = Problem("The clusters have not responded yet.")
+        return self._latest or Snapshot(time_s=time.time(), rows=(), problems=(silent,))
 
     def window(self, row: LagRow) -> list[Sample]:
         """Return the polls that a row's status is made from, oldest first."""
         return self._polled.window(row)
 
-    def trouble(self, snapshot: Snapshot, now_s: float) -> list[str]:
-        """Return sentences on what makes the values incomplete or old."""
-        sentences = [self._failure] if self._failure else []
-        sentences += snapshot.problems
+    def trouble(self, snapshot: Snapshot, now_s: float) -> list[Problem]:
+        """Return what makes the values incomplete or old."""
+        found = [*self._failures, *snapshot.problems]
         age_s = now_s - snapshot.time_s
         if age_s > STALE_INTERVALS * self.every_s + 5:
-            sentences.append(f"These values are {age_s:.0f} s old: the poll hangs, or a cluster responds slowly.")
-        return sentences
+            found.append(Problem(f"These values are {age_s:.0f} s old: the poll hangs, or a cluster responds slowly."))
+        return found

@@ -27,6 +27,7 @@ from mirror.lag.flow_lag import SETTLES_S, FlowLag
 from mirror.lag.flow_offsets import FlowOffsets, PartitionOffsets, Positions, joined
 from mirror.lag.judgement import HISTORY_AGE_S, Judge
 from mirror.lag.polls import BoundedPoll
+from mirror.lag.problems import problem
 from mirror.lag.snapshot import Snapshot
 from mirror.model.flow_plan import FlowPlan, PlannedPartition, own_group
 from mirror.model.topic_partition import TopicPartition
@@ -45,7 +46,7 @@ class Inspector:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._mirror = settings.mirror
+        self._settings = settings
         self._lock = threading.Lock()
         self._has_polled = False
         self._history = History()
@@ -96,7 +97,7 @@ class Inspector:
             return Snapshot(
                 time_s=poll.now_s,
                 rows=tuple(rows),
-                problems=tuple(poll.problems.values()),
+                problems=tuple(problem(error, alias, self._settings) for alias, error in poll.problems.items()),
                 clusters=tuple((alias, alias not in poll.problems) for alias in self._clusters),
             )
 
@@ -111,9 +112,10 @@ class Inspector:
 
     def _owner(self) -> str:
         """Return the address of the process of this file, "" if it does not respond."""
-        address = self._mirror.metrics_address
+        mirror = self._settings.mirror
+        address = mirror.metrics_address
         try:
-            self._mirror.http.read(address, "/ready", timeout_s=READY_S)
+            mirror.http.read(address, "/ready", timeout_s=READY_S)
         except urllib.error.HTTPError as error:
             error.close()
         except (urllib.error.URLError, TimeoutError) as error:

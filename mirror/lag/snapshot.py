@@ -11,13 +11,25 @@ from metrics.lag_row import LagRow, RowKey
 from metrics.trend import MINUTE_S, MINUTES
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Data that a poll could not read: a sentence for people, and the text of the library."""
+
+    sentence: str  # the cluster, its address, and what is unknown without it
+    detail: str = ""  # what the client reported
+
+    def __str__(self) -> str:
+        """Return one line for a terminal or a program."""
+        return self.detail or self.sentence
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """All rows of one poll."""
 
     time_s: float  # when it began, epoch seconds
     rows: tuple[LagRow, ...]
-    problems: tuple[str, ...] = ()  # sentences on what could not be read
+    problems: tuple[Problem, ...] = ()
     clusters: tuple[tuple[str, bool], ...] = ()  # alias, and whether the cluster responded
 
 

@@ -164,7 +164,10 @@ def test_rows_outlive_their_cluster_and_are_unknown_then(primary, topic, tmp_pat
     assert row.status is Status.UNKNOWN
     assert dict(after.clusters) == {"a": True, "b": False}
     (problem,) = after.problems
-    assert "cluster b" in problem
+    assert problem.sentence.startswith(
+        f"Cluster b at {target.bootstrap} does not respond. Positions of a->b are unknown."
+    )
+    assert "no answer" in problem.detail
 
 
 def test_lag_prints_the_last_known_rows_while_both_clusters_are_silent(topic, tmp_path):

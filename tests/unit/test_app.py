@@ -36,7 +36,7 @@ from metrics.reports import CheckpointReport
 from mirror.config.load import load
 from mirror.config.settings import Flow, Mirror, Settings
 from mirror.lag.flow_summary import summaries, worst_first
-from mirror.lag.snapshot import Snapshot
+from mirror.lag.snapshot import Problem, Snapshot
 from mirror.switching.journal import Entries, Journal
 from mirror.switching.run import STEPS, Kind, Step, StepState
 from tests.status_text import status_of
@@ -154,9 +154,15 @@ def test_without_flows_the_page_says_what_to_look_for(monkeypatch):
 
 
 def test_a_cluster_that_is_down_is_a_sentence(monkeypatch):
-    down = Snapshot(time_s=0.0, rows=(), problems=("cluster b (x:1): no answer",), clusters=(("a", True), ("b", False)))
+    silent = Problem(
+        "Cluster b at x:1 does not respond.", "cluster b (x:1): no answer (Local: Broker transport failure)"
+    )
+    down = Snapshot(time_s=0.0, rows=(), problems=(silent,), clusters=(("a", True), ("b", False)))
     test = opened(monkeypatch, down)
-    assert "no answer" in test.warning[0].value
+    assert test.warning[0].value == plain(silent.sentence)
+    fold = test.expander[0]
+    assert (fold.label, fold.code[0].value) == ("Technical details", silent.detail)
+    assert not fold.proto.expanded
     assert "b does not respond" in everything(test)
 
 
@@ -167,7 +173,7 @@ def test_a_sentence_more_moves_nothing_below_it(monkeypatch):
         (drawn,) = opened(monkeypatch, snapshot, "overview").main.children.values()
         return {at: element.type for at, element in drawn.children.items()}
 
-    assert places(replace(HEALTHY, problems=("a is cut off", "b, too"))) == places(HEALTHY)
+    assert places(replace(HEALTHY, problems=(Problem("a is cut off"), Problem("b, too")))) == places(HEALTHY)
 
 
 def test_a_poll_that_fails_is_told_and_logged(monkeypatch, caplog):
@@ -177,7 +183,7 @@ def test_a_poll_that_fails_is_told_and_logged(monkeypatch, caplog):
 
     watch = Watch(Broken(HEALTHY), every_s=3600)
     snapshot = watch.latest()
-    assert watch.trouble(snapshot, time.time()) == [
+    assert [problem.sentence for problem in watch.trouble(snapshot, time.time())] == [
         "The last poll failed: RuntimeError. The log shows the reason.",
         "The clusters have not responded yet.",
     ]
@@ -188,7 +194,7 @@ def test_old_numbers_are_called_old():
     watch = Watch(Polls(HEALTHY), every_s=5)
     snapshot = watch.latest()
     assert watch.trouble(snapshot, snapshot.time_s + 10) == []
-    assert "60 s old" in watch.trouble(snapshot, snapshot.time_s + 60)[0]
+    assert "60 s old" in watch.trouble(snapshot, snapshot.time_s + 60)[0].sentence
 
 
 def test_the_lag_page_filters_as_the_address_says(monkeypatch):
@@ -218,7 +224,7 @@ def test_the_partition_page_draws_the_window_and_names_the_rule(monkeypatch):
     assert "stalled at offset 5 for 45 s" in said
     assert "records are waiting and none is copied" in said
     assert "Marked: the polls that determine the status, 10 of 10." in said
-    assert test.code[0].value.endswith("--group 'mirror.a->b'")
+    assert test.code[-1].value.endswith("--group 'mirror.a->b'")
 
 
 def test_the_partition_page_tells_the_last_error_or_that_nobody_tells_it(monkeypatch):
@@ -234,8 +240,8 @@ def test_the_partition_page_tells_the_last_error_or_that_nobody_tells_it(monkeyp
             opened(monkeypatch, stalled, "partition", metrics_listen=("127.0.0.1", port))
         )
     untold = everything(opened(monkeypatch, stalled, "partition", metrics_listen=("127.0.0.1", 1)))
-    assert f"**Last error:** unknown, because {plain('127.0.0.1:1/errors cannot be read')}" in untold
-    assert f"unknown, because {plain('127.0.0.1:1/api/v1/status cannot be read')}" in untold
+    assert plain("The last error is unknown: 127.0.0.1:1/errors cannot be read.") in untold
+    assert "unknown, because the process does not respond" in untold
 
 
 def test_the_topic_page_shows_every_partition_of_a_topic(monkeypatch):
@@ -314,8 +320,10 @@ def test_without_a_prometheus_the_past_is_a_sentence(monkeypatch):
 
 def test_a_prometheus_that_does_not_answer_is_a_sentence(monkeypatch):
     dead = {"app_prometheus_url": "http://127.0.0.1:1"}
-    assert "does not answer" in opened(monkeypatch, HEALTHY, "incidents", **dead).warning[0].value
-    assert "does not answer" in opened(monkeypatch, HEALTHY, "overview", **dead).warning[0].value
+    for page, unknown in (("incidents", "earlier events are unknown"), ("overview", "alerts are unknown")):
+        test = opened(monkeypatch, HEALTHY, page, **dead)
+        assert test.warning[0].value == plain(f"Prometheus at http://127.0.0.1:1 cannot be read, so {unknown}.")
+        assert "does not answer" in test.expander[0].code[0].value
 
 
 def test_the_past_is_read_from_series_that_the_rules_record():
@@ -366,7 +374,11 @@ def test_ids_of_strangers_are_text(monkeypatch, page):
         flow(HOSTILE, offset=1, end=5, status=Status.STALL, reason=HOSTILE),
         consumer(HOSTILE, HOSTILE, offset=1, end=5),
     )
-    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows, problems=(HOSTILE,), clusters=((HOSTILE, False),)), page)
+    test = opened(
+        monkeypatch,
+        Snapshot(time_s=0.0, rows=rows, problems=(Problem(HOSTILE, HOSTILE),), clusters=((HOSTILE, False),)),
+        page,
+    )
     for element in [*test.markdown, *test.caption, *test.subheader, *test.warning]:
         assert not re.search(r"(?<!\\)(<img|\]\(http|\*\*t)", element.value), element.value
 
