@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import streamlit as st
 
 from app.inspection import settings
+from app.links import address
 from app.session import plain, warn
 from metrics.lag_row import LagRow
 from metrics.process_status import flow_of
@@ -42,7 +43,9 @@ def _draw_alerts(is_wanted: Callable[[FiringAlert], bool], most: int) -> None:
         draw = st.error if alert.is_critical else st.warning
         draw(line(alert, managers), icon=":material/notifications_active:")
     if firing[most:]:
-        st.caption(f"{len(firing) - most} more alerts are firing; see the page [Incidents](incidents?back=1+h).")
+        st.caption(
+            f"{len(firing) - most} more alerts are firing; see the page [Incidents]({address('incidents', back='1 h')})."
+        )
 
 
 def line(alert: FiringAlert, managers: list[str]) -> str:
@@ -64,8 +67,9 @@ def subject(alert: FiringAlert) -> str:
 def rows_link(alert: FiringAlert) -> str:
     """Return the address of an alert's rows, "" if it names none."""
     named = {name: alert.labels.get(name) for name in ("source", "target", "topic", "group")}
-    query = urlencode({name: value for name, value in named.items() if value})
-    return f"lag?{query}" if query else ""
+    return (
+        address("partitions", **{name: value for name, value in named.items() if value}) if any(named.values()) else ""
+    )
 
 
 def concerns(alert: FiringAlert, row: LagRow) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from urllib.parse import urlencode
 
+from app.links import address, of_row
 from app.statuses import HEADLINES, SHAPES, tone
-from app.tables import link
 from metrics.partition_status import Status
 from metrics.trend import MINUTE_S, MINUTES, Point, UnhealthySince
 from mirror.lag.failover import FailoverReadiness, Objective, Planned
@@ -68,13 +67,13 @@ def at_risk(flow: FlowSummary) -> str:
 
 def _bar(bar: FlowBar, now_s: float) -> str:
     flow = bar.flow
-    chosen = urlencode({"source": flow.source, "target": flow.target, "group": flow.name})
+    rows = address("partitions", source=flow.source, target=flow.target, group=flow.name)
     known = f"{flow.fresh:.1%} known to be fresh" if flow.fresh < 1 else "all fresh"
     return (
         f'<li class="flow {tone(flow.worst)}">'
         f'<p class="status"><span class="mark" aria-hidden="true">{SHAPES[flow.worst]}</span>'
         f' <strong>{flow.worst.name}</strong> <span class="since">{since(bar, now_s)}</span></p>'
-        f'<p class="name"><a href="/lag?{escape(chosen)}">{escape(flow.name)}</a>'
+        f'<p class="name"><a href="{escape(rows)}">{escape(flow.name)}</a>'
         f"<small>{pluralized(flow.partitions, 'partition')}, {known}</small></p>"
         f"<dl>{_fact('Written', escape(_rate(flow.in_per_s)))}{_fact('Replicated', escape(_rate(flow.out_per_s)))}"
         f"{_fact('Planned switch', _planned(bar.failover))}"
@@ -98,7 +97,7 @@ def _loss(found: FailoverReadiness) -> str:
 
 
 def _answer(kind: str, value: str, reasons: Sequence[str]) -> str:
-    return f'<a href="/groups" class="answer {kind}" title="{escape("; ".join(reasons))}">{value}</a>'
+    return f'<a href="{escape(address("failover"))}" class="answer {kind}" title="{escape("; ".join(reasons))}">{value}</a>'
 
 
 def _rate(per_s: float | None) -> str:
@@ -116,7 +115,7 @@ def _why(flow: FlowSummary) -> str:
     more = f" {unhealthy:,} of {flow.partitions:,} partitions are not OK." if unhealthy > 1 else ""
     return (
         f'<p class="why"><strong>{escape(row.topic)}-{row.partition}</strong> {escape(row.reason)}.{more}'
-        f' <a href="{escape(link("partition", row))}">Why?</a></p>'
+        f' <a href="{escape(of_row("partition", row))}">Why?</a></p>'
     )
 
 

@@ -8,6 +8,7 @@ from html import escape
 from operator import attrgetter
 from typing import Any
 
+from app.links import address
 from app.statuses import MEANING, SHAPES, shown, tone
 from metrics.lag_row import LagRow
 from metrics.partition_status import Status
@@ -28,8 +29,8 @@ def cells(rows: Iterable[LagRow]) -> list[dict[str, Any]]:
     return [
         {
             "group": group,
-            "cluster": cluster,
             "topic": topic,
+            "address": address("partition", group=group, cluster=cluster, topic=topic),
             "cells": [_cell(row) for row in sorted(found, key=_PARTITION)],
         }
         for (group, cluster, topic), found in blocks.items()
@@ -43,7 +44,8 @@ def _place(row: LagRow) -> tuple[int, str, str, str]:
 def legend_html(rows: Sequence[LagRow]) -> str:
     """Return how many partitions have which status, worst first, each a link to them."""
     said = (
-        f'<li class="{tone(status)}"><a href="/lag?status={status.name}" title="{escape(MEANING[status])}">'
+        f'<li class="{tone(status)}">'
+        f'<a href="{escape(address("partitions", status=status.name))}" title="{escape(MEANING[status])}">'
         f'<span class="mark" aria-hidden="true">{SHAPES[status]}</span> {count:,} {status.name}</a></li>'
         for status, count in _counts(rows)
     )

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from functools import cache, lru_cache
+from pathlib import Path
 
 from app.watch import Watch
 from metrics.exporter import STATUS_PATH
@@ -25,6 +26,14 @@ def settings() -> Settings:
     """Return the settings that the app was started with."""
     with _LOCK:
         return _settings()
+
+
+def file_name() -> str:
+    """Return the name of the settings file, for commands.
+
+    Return "FILE" if MirrorMaker 1's files were given.
+    """
+    return Path(sys.argv[1]).name if sys.argv[1:] and not sys.argv[1].startswith("-") else "FILE"
 
 
 def watch() -> Watch:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import glossary, groups, health, incidents, lag, overview, partition, topic
+from app import failover, glossary, groups, health, incidents, overview, partition, partitions, topics
 from app.session import REFRESH, dense
 
 st.set_page_config(
@@ -17,10 +17,11 @@ st.set_page_config(
 )
 pages = [
     st.Page(overview.page, title="Overview", url_path="overview", icon=":material/monitoring:", default=True),
-    st.Page(lag.page, title="Partitions", url_path="lag", icon=":material/table_rows:"),
-    st.Page(topic.page, title="Topics", url_path="topic", icon=":material/bar_chart:"),
-    st.Page(partition.page, title="Partition detail", url_path="partition", icon=":material/search:"),
-    st.Page(groups.page, title="Failover", url_path="groups", icon=":material/group:"),
+    st.Page(partitions.page, title="Partitions", url_path="partitions", icon=":material/table_rows:"),
+    st.Page(topics.page, title="Topics", url_path="topics", icon=":material/bar_chart:"),
+    st.Page(partition.page, title="Partition", url_path="partition", visibility="hidden"),  # links of rows open it
+    st.Page(groups.page, title="Groups", url_path="groups", icon=":material/group:"),
+    st.Page(failover.page, title="Failover", url_path="failover", icon=":material/swap_horiz:"),
     st.Page(health.page, title="Health", url_path="health", icon=":material/vital_signs:"),
     st.Page(incidents.page, title="Incidents", url_path="incidents", icon=":material/history:"),
     st.Page(glossary.page, title="Glossary", url_path="glossary", icon=":material/menu_book:"),

@@ -10,8 +10,9 @@ import pandas as pd
 import streamlit as st
 
 from app.inspection import settings, watch
+from app.links import of_row
 from app.statuses import colour, shown
-from app.tables import link, table
+from app.tables import table
 from metrics.lag_row import LagRow
 from metrics.partition_status import Status
 from mirror.lag.snapshot import Snapshot
@@ -99,7 +100,7 @@ def with_sparklines(rows: Sequence[LagRow]) -> pd.DataFrame:
 def explained(rows: Sequence[LagRow], *, alt: str) -> None:
     """Draw rows as a table with a link to the reason for each."""
     frame = with_sparklines(rows)
-    frame.insert(1, "Details", [link("partition", row) for row in rows])
+    frame.insert(1, "Details", [of_row("partition", row) for row in rows])
     config = columns(is_linked=True)
     st.dataframe(frame, hide_index=True, column_config=config, placeholder="unknown", row_height=ROW_HEIGHT, alt=alt)
 

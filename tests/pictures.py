@@ -55,7 +55,7 @@ def picture_pages(browser: Browser) -> None:
 
         time.sleep(LEVEL_S)
         picture("inspector-healthy")
-        picture("inspector-lag", "/lag")
+        picture("inspector-lag", "/partitions")
         scene.refuse(STALLED)
         alert = scene.await_alert("KafkaMirrorStalled", within_s=900 / PACE + 120)
         picture("inspector-stalled")
@@ -63,9 +63,9 @@ def picture_pages(browser: Browser) -> None:
         picture("inspector-phone", size=PHONE)
         picture("inspector-alert", alert.inspector.removeprefix(scene.inspector))
         place = f"group=primary->backup&cluster=primary&topic={STALLED}&partition=0"
-        picture("inspector-topic", f"/topic?group=primary->backup&topic={STALLED}")
+        picture("inspector-topic", f"/topics?group=primary->backup&topic={STALLED}")
         picture("inspector-partition", f"/partition?{place}")
-        picture("inspector-cannot-go", "/groups")
+        picture("inspector-cannot-go", "/failover")
         picture("inspector-ill", "/health")
         scene.accept(STALLED)
         time.sleep(60)
@@ -91,13 +91,13 @@ def picture_switch(browser: Browser) -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         scene = stack.enter_context(watched(folder, pace=PACE))
-        groups = scene.inspector + "/groups"
+        failover = scene.inspector + "/failover"
         with _switching(scene):
             time.sleep(SWITCH_S)
-            _picture(browser, "inspector-switch", groups, below="Switches")
+            _picture(browser, "inspector-switch", failover, below="Switches")
         scene.refuse(STALLED)
         time.sleep(REFUSED_S)
-        _picture(browser, "inspector-ledger", groups, below="Gap ledger", opens="primary->backup:")
+        _picture(browser, "inspector-ledger", failover, below="Gap ledger", opens="primary->backup:")
 
 
 @contextmanager

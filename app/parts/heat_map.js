@@ -103,8 +103,7 @@ class CellMap {
   open(number) {
     const box = this.boxes[number];
     if (!box) return;
-    const { group, cluster, topic } = box.block;
-    window.location.assign(`/partition?${new URLSearchParams({ group, cluster, topic, partition: box.cell[0] })}`);
+    window.location.assign(`${box.block.address}&partition=${box.cell[0]}`);
   }
 }
 

@@ -54,7 +54,7 @@ a->b.enabled = true
 mirror.metrics.listen = 127.0.0.1:{port}
 """
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {"Overview": "/", "Partitions": "/lag"}
+PAGES = {"Overview": "/", "Partitions": "/partitions"}
 
 
 def made_up(count: int) -> list[LagRow]:

@@ -19,7 +19,7 @@ from mirror.embedded.ports import free_port
 from tests.waiting import PATIENCE, eventually
 
 CHROMIUM = shutil.which("chromium")
-PAGES = ("overview", "lag", "topic", "partition", "groups", "health", "incidents", "glossary")
+PAGES = ("overview", "partitions", "topics", "partition", "groups", "failover", "health", "incidents", "glossary")
 ROOT = Path(__file__).resolve().parents[2]
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium (Debian: chromium) is not installed")
 SOON_MS = PATIENCE * 40_000  # what a page is given to show something

@@ -94,7 +94,7 @@ def shows(page: Page, text: str) -> None:
 
 
 def test_an_address_chooses_and_choosing_changes_the_address(app, page):
-    visit(page, f"{app}/lag?topic=browser-orders&group=shop")
+    visit(page, f"{app}/partitions?topic=browser-orders&group=shop")
     shows(page, "1 of ")
     expect(page.get_by_role("combobox", name="Topic", exact=True)).to_have_value("browser-orders")
     page.get_by_role("combobox", name="Group", exact=True).click()
@@ -108,8 +108,22 @@ def test_an_address_chooses_and_choosing_changes_the_address(app, page):
 
 def test_links_of_boards_and_alerts_land_on_their_row(app, page):
     """Boards link with source, target, topic (the name on the target) and partition."""
+    visit(page, f"{app}/partitions?source=primary&target=backup&topic=primary.browser-payments&partition=0")
+    shows(page, "1 of ")
+
+
+def test_links_of_earlier_versions_land_on_their_row(app, page):
     visit(page, f"{app}/lag?source=primary&target=backup&topic=primary.browser-payments&partition=0")
     shows(page, "1 of ")
+    expect(page).to_have_url(re.compile(r"/partitions\?.*topic=primary.browser-payments"))
+    visit(page, f"{app}/topic?group=shop&topic=browser-orders")
+    expect(page).to_have_url(re.compile(r"/topics\?"))
+    shows(page, "shop: browser-orders on primary")
+
+
+def test_a_group_shows_the_command_that_prints_its_offsets(app, page):
+    visit(page, f"{app}/groups?group=shop")
+    shows(page, "kafka-mirror translate connect-mirror-maker.properties 'primary->backup' --group shop")
 
 
 def test_a_partition_explains_its_verdict(app, page):
@@ -124,7 +138,7 @@ def test_a_partition_explains_its_verdict(app, page):
 
 
 def test_a_refresh_keeps_filters_and_choice(app, page):
-    visit(page, f"{app}/lag?topic=browser-orders&refresh=2+s")
+    visit(page, f"{app}/partitions?topic=browser-orders&refresh=2+s")
     shows(page, "rows")
     before = count_of(page)
     table = page.get_by_test_id("stDataFrame")
@@ -137,7 +151,7 @@ def test_a_refresh_keeps_filters_and_choice(app, page):
 
 
 def test_the_exports_hold_what_is_shown(app, page):
-    visit(page, f"{app}/lag?group=shop")
+    visit(page, f"{app}/partitions?group=shop")
     shows(page, "1 of ")
     found = {}
     for button in ("CSV", "JSON", "Text"):
@@ -151,7 +165,7 @@ def test_the_exports_hold_what_is_shown(app, page):
 
 
 def test_a_strangers_group_id_is_text(app, page):
-    visit(page, f"{app}/lag?search=%3Cimg")
+    visit(page, f"{app}/partitions?search=%3Cimg")
     shows(page, "1 of ")
     visit(page, f"{app}/partition?group=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E&topic=browser-orders&partition=0")
     shows(page, HOSTILE)
@@ -159,7 +173,7 @@ def test_a_strangers_group_id_is_text(app, page):
 
 
 def test_the_keyboard_reaches_every_filter(app, page):
-    visit(page, f"{app}/lag")
+    visit(page, f"{app}/partitions")
     shows(page, "rows")
 
     def reached() -> set[str]:
@@ -184,7 +198,7 @@ def test_axe_finds_no_fault_of_wcag_a_or_aa(app, chromium, name, scheme):
     context = chromium.new_context(color_scheme=scheme, viewport={"width": 1500, "height": 1000})
     context.set_default_timeout(SOON_MS)
     page = context.new_page()
-    query = "&group=shop&topic=browser-orders&partition=0" if name in ("topic", "partition") else ""
+    query = "&group=shop&topic=browser-orders&partition=0" if name in ("topics", "partition") else ""
     visit(page, f"{app}/{name}?refresh=off{query}")
     page.wait_for_function(SETTLED)
     options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
@@ -209,7 +223,7 @@ def test_behind_a_door_nobody_reads_without_the_login(app, chromium, primary, ba
         ):
             context = chromium.new_context(ignore_https_errors=True, http_credentials=login)
             page = context.new_page()
-            answer = page.goto(f"{address}/lag?topic=browser-orders")
+            answer = page.goto(f"{address}/partitions?topic=browser-orders")
             assert (answer.status == 200) is is_let_in
             if is_let_in:
                 visit(page, page.url)  # which loads it again where this machine's addresses change

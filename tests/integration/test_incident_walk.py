@@ -46,7 +46,9 @@ def test_an_on_call_finds_the_cause_from_the_alert_and_sees_it_end(scene: Watche
     scene.await_end("KafkaMirrorStalled", within_s=60)  # a first window that was slow to end
     scene.refuse(STALLED)
     alert = scene.await_alert("KafkaMirrorStalled", within_s=120)
-    assert alert.inspector.startswith(f"{scene.inspector}/lag?source=primary&target=backup&topic=primary.{STALLED}")
+    assert alert.inspector.startswith(
+        f"{scene.inspector}/partitions?source=primary&target=backup&topic=primary.{STALLED}"
+    )
 
     # What is on the wall has turned by itself.
     expect(page.get_by_role("heading", level=1)).to_have_text(
@@ -72,7 +74,7 @@ def test_an_on_call_finds_the_cause_from_the_alert_and_sees_it_end(scene: Watche
     detail.close()
 
     # Whether one may fail over is answered with what it would cost.
-    visit(page, f"{scene.inspector}/groups")
+    visit(page, f"{scene.inspector}/failover")
     shows(page, re.compile(r"Planned switch: NOT READY"))
     shows(page, re.compile(r"If primary is lost now: (WITHIN|BEYOND) OBJECTIVE"))
 

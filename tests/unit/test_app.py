@@ -7,20 +7,22 @@ import time
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app import inspection, switches
+from app import groups, inspection, switches
 from app.incidents import incident_table
+from app.links import of_row
 from app.past import HAPPENED, Event, Span
 from app.session import plain
 from app.tables import (
     board_link,
     differing_settings,
     failovers,
-    link,
     narrowed,
     table,
 )
@@ -37,6 +39,7 @@ from mirror.config.load import load
 from mirror.config.settings import Flow, Mirror, Settings
 from mirror.lag.flow_summary import summaries, worst_first
 from mirror.lag.snapshot import Problem, Snapshot
+from mirror.model.mm2_records import Checkpoint
 from mirror.switching.journal import Entries, Journal
 from mirror.switching.run import STEPS, Kind, Step, StepState
 from tests.status_text import status_of
@@ -199,7 +202,7 @@ def test_old_numbers_are_called_old():
 
 def test_the_lag_page_filters_as_the_address_says(monkeypatch):
     rows = (flow(), STALLED, consumer(), consumer("audit", "payments", 3, offset=1, end=50))
-    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "lag")
+    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "partitions")
     assert len(test.dataframe[0].value) == 4
     test.selectbox(key="topic").set_value("payments").run()
     assert set(test.dataframe[0].value["Group"]) == {"a->b", "audit"}
@@ -246,7 +249,7 @@ def test_the_partition_page_tells_the_last_error_or_that_nobody_tells_it(monkeyp
 
 def test_the_topic_page_shows_every_partition_of_a_topic(monkeypatch):
     rows = (flow("payments", 0), flow("payments", 1, offset=5, end=9, waits=3.0), STALLED, flow())
-    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "topic")
+    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "topics")
     assert "2 are replicated: orders, payments" in everything(test)
     test.text_input(key="topic").set_value("a.payments").run()  # the name on the target, as metrics have it
     assert [metric.value for metric in test.metric] == ["3", "2", "49", "15.0 min"]
@@ -279,17 +282,33 @@ def test_the_groups_page_shows_what_the_checkpoints_say(monkeypatch):
     snapshot = Snapshot(time_s=0.0, rows=(consumer("shop", "payments", 3, offset=35, end=50), flow("payments", 3)))
     with serving(recorder) as port:
         test = opened(monkeypatch, snapshot, "groups", metrics_listen=("127.0.0.1", port))
-    bill, shop = test.dataframe[-1].value.to_dict("records")
-    assert (bill["Group"], bill["Flow"], bill["Partitions by state"], bill["Would re-read"]) == (
+    bill, shop = test.dataframe[0].value.to_dict("records")
+    assert (bill["Group"], bill["Flow"], bill["Partitions by state"], bill["After a failover"]) == (
         "bill",
         "a->b",
         "no_map 1",
-        0,
+        "✖ cannot resume",
     )
-    assert (shop["Group"], shop["Partitions by state"], shop["Would re-read"]) == ("shop", "active 1, synced 1", 9)
+    assert bill["Why"] == "its offset is older than the offset map"
+    assert (shop["Group"], shop["Partitions by state"]) == ("shop", "active 1, synced 1")
+    assert shop["After a failover"] == "▲ re-reads 9 records"
     assert shop["Checkpoint age"].startswith("3")
     without = opened(monkeypatch, snapshot, "groups", metrics_listen=("127.0.0.1", 1))
     assert "does not respond" in everything(without)
+    assert list(without.dataframe[0].value["After a failover"]) == ["? unknown"]
+
+
+def test_a_group_shows_where_it_resumes_and_the_command(monkeypatch):
+    rows = (flow("payments", 3, offset=40, end=50), consumer("my shop", "payments", 3, offset=35, end=50), consumer())
+    there = [Checkpoint("my shop", "a.payments", 3, 30, 28), Checkpoint("other", "a.payments", 3, 9, 9)]
+    monkeypatch.setattr(groups, "_checkpoints", lambda _: there)
+    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "groups")
+    assert not test.code or "translate" not in test.code[-1].value
+    test.selectbox(key="group").set_value("my shop").run()
+    (place,) = test.dataframe[1].value.to_dict("records")
+    assert (place["Topic on the target"], place["Resumes at"], place["Offset on the source"]) == ("a.payments", 28, 35)
+    assert place["Read since the checkpoint"] == 5
+    assert test.code[-1].value == "kafka-mirror translate FILE 'a->b' --group 'my shop'"
 
 
 def test_the_health_page_shows_what_the_appliance_says_of_itself(monkeypatch):
@@ -360,6 +379,20 @@ def test_a_flows_partition_links_to_its_board_where_there_is_a_grafana(monkeypat
     )
 
 
+def test_pages_have_the_names_of_their_addresses(monkeypatch):
+    """The page of one partition is opened by links of rows only."""
+    shown = []
+    monkeypatch.setattr(st, "navigation", lambda pages, **_: shown.extend(pages) or SimpleNamespace(run=lambda: None))
+    opened(monkeypatch, HEALTHY)
+    named = [page.title for page in shown if page.visibility == "visible"]
+    assert named == ["Overview", "Partitions", "Topics", "Groups", "Failover", "Health", "Incidents", "Glossary"]
+    assert [page.url_path for page in shown if page.visibility == "visible"] == [
+        "",
+        *(each.lower() for each in named[1:]),
+    ]
+    assert [page.title for page in shown if page.visibility == "hidden"] == ["Partition"]
+
+
 def test_the_glossary_has_every_metric(monkeypatch):
     from metrics.catalogue import CATALOGUE
 
@@ -367,7 +400,7 @@ def test_the_glossary_has_every_metric(monkeypatch):
     assert list(test.dataframe[0].value["Name"]) == [spec.name for spec in CATALOGUE]
 
 
-@pytest.mark.parametrize("page", ["", "lag", "topic", "partition", "groups"])
+@pytest.mark.parametrize("page", ["", "partitions", "topics", "partition", "groups", "failover"])
 def test_ids_of_strangers_are_text(monkeypatch, page):
     """No id reaches a page as HTML or as Markdown that means something."""
     rows = (
@@ -426,7 +459,9 @@ def test_a_group_ahead_of_the_mirror_misses_only_what_it_has_not_read():
 
 
 def test_links_quote_what_they_carry():
-    assert link("partition", consumer("g&x=1", "t#1")) == "/partition?group=g%26x%3D1&cluster=a&topic=t%231&partition=0"
+    assert (
+        of_row("partition", consumer("g&x=1", "t#1")) == "/partition?group=g%26x%3D1&cluster=a&topic=t%231&partition=0"
+    )
 
 
 def test_settings_that_differ_are_those_of_the_flow_and_topic():
@@ -459,7 +494,7 @@ def test_the_fail_over_page_shows_a_switch_as_it_goes(monkeypatch, tmp_path):
     entries["conductor"] = "7 records of 1 topic-partition wait"
     monkeypatch.setattr(Journal, "read", lambda _: Entries(entries))
     snapshot = Snapshot(time_s=0.0, rows=(flow("payments", 3),), clusters=(("a", True), ("b", True)))
-    test = opened(monkeypatch, snapshot, "groups", flows=flows)
+    test = opened(monkeypatch, snapshot, "failover", flows=flows)
     said = everything(test)
     assert "switch a\\-\\>b: not ended" in said
     assert "now: 7 records of 1 topic\\-partition wait" in said
@@ -470,4 +505,4 @@ def test_the_fail_over_page_shows_a_switch_as_it_goes(monkeypatch, tmp_path):
     assert re.fullmatch(r"for (2[5-9]|[3-5]\d)(\.\d)? s", steps["Duration"][1]), "25 s, and what the page takes"
     switches._read.clear()
     silent = replace(snapshot, clusters=(("a", True), ("b", False)))
-    assert "does not respond" in everything(opened(monkeypatch, silent, "groups", flows=flows))
+    assert "does not respond" in everything(opened(monkeypatch, silent, "failover", flows=flows))

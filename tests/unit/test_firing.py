@@ -40,7 +40,7 @@ def test_an_alert_is_about_a_row_when_all_that_it_names_is_the_rows(labels, is_a
 def test_a_line_says_what_fires_for_what_since_when_and_where_to_go():
     text = line(alert(OF_TOPIC), ["http://127.0.0.1:9093"])
     assert text.startswith("**KafkaMirrorStalled** a\\-\\>b a\\.t since 2026")
-    assert "[rows](lag?source=a&target=b&topic=a.t)" in text
+    assert "[rows](/partitions?source=a&target=b&topic=a.t)" in text
     assert "[runbook](http://wiki/runbook#x)" in text
     assert "[board]" not in text  # the rule names none
     assert "[silence](http://127.0.0.1:9093/#/silences/new?filter=" in text

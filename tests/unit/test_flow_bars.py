@@ -44,7 +44,7 @@ def test_an_ill_flow_says_what_since_when_and_where():
     assert "At risk if the source fails now 45 records, 15.0 min" in said
     assert "payments-3 stalled at offset 5 for 45 s." in said
     assert 'href="/partition?group=a-%3Eb&amp;cluster=a&amp;topic=payments&amp;partition=3"' in html
-    assert 'href="/lag?source=a&amp;target=b&amp;group=a-%3Eb"' in html
+    assert 'href="/partitions?source=a&amp;target=b&amp;group=a-%3Eb"' in html
     assert html.count("<rect") == 13
 
 

@@ -40,7 +40,7 @@ def test_a_topic_keeps_its_place_while_its_verdict_holds():
 def test_the_legend_counts_verdicts_the_worst_first():
     html = legend_html(ROWS)
     assert html.index("1 STALL") < html.index("3 OK")
-    assert 'href="/lag?status=STALL"' in html
+    assert 'href="/partitions?status=STALL"' in html
     assert summary(ROWS).startswith("Map of partitions by status: 1 STALL, 3 OK.")
     assert summary([]).startswith("Map of partitions by status: none.")
 
