@@ -18,13 +18,17 @@ _PARTITION = attrgetter("partition")
 
 
 def cells(rows: Iterable[LagRow]) -> list[dict[str, Any]]:
-    """Return a block per topic of a flow, worst status first, with its partitions.
+    """Return a block per topic, by flow, worst status first, with its partitions.
 
-    Topics with the same status are ordered by name: while nothing changes, each keeps its place.
+    Flows and topics with the same status are ordered by name: while nothing changes, each keeps its place.
     A cell is [partition, shape, tone, tooltip]. A cell that is caught up has no tooltip.
     """
+    own = [row for row in rows if row.is_flow]
+    worst: dict[str, int] = {}
+    for row in own:
+        worst[row.group] = max(row.status, worst.get(row.group, 0))
     blocks: dict[tuple[str, str, str], list[LagRow]] = {}
-    for row in sorted((row for row in rows if row.is_flow), key=_place):
+    for row in sorted(own, key=lambda row: (-worst[row.group], row.group, -row.status, row.cluster, row.topic)):
         blocks.setdefault((row.group, row.cluster, row.topic), []).append(row)
     return [
         {
@@ -35,10 +39,6 @@ def cells(rows: Iterable[LagRow]) -> list[dict[str, Any]]:
         }
         for (group, cluster, topic), found in blocks.items()
     ]
-
-
-def _place(row: LagRow) -> tuple[int, str, str, str]:
-    return -row.status, row.group, row.cluster, row.topic
 
 
 def legend_html(rows: Sequence[LagRow]) -> str:

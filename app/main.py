@@ -29,7 +29,7 @@ pages = [
 chosen = st.navigation(pages, position="top")
 dense()
 # The page is above the selection of its interval, and drawn after it, because it needs the interval.
-body = st.container()
+body = st.container(gap="xsmall")
 st.selectbox("Refresh", list(REFRESH), index=1, key="refresh", bind="query-params", width=140)
 with body:
     chosen.run()

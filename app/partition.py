@@ -51,7 +51,7 @@ def _one(row: LagRow, polled_s: float) -> None:
     if row.is_flow:
         _last_error(row)
         _limits(row)
-        draw_alerts(lambda alert: concerns(alert, row))
+        draw_alerts(lambda alert: concerns(alert, row), is_open=True)
     samples = watch().window(row)
     lag_over_time(
         past_of(samples, watch().row_trends.of(row)),

@@ -45,6 +45,7 @@ def live(draw: Callable[[Snapshot], None]) -> None:
         with st.container():  # one container, so that the elements after it keep their place and none is seen twice
             banners(snapshot)
         draw(snapshot)
+        freshness(snapshot)
 
     st.fragment(drawn, run_every=every)()
 
@@ -106,18 +107,20 @@ def explained(rows: Sequence[LagRow], *, alt: str) -> None:
 
 
 def banners(snapshot: Snapshot) -> None:
-    """Show the age of the values, and which values are missing."""
-    now_s = time.time()
-    for problem in watch().trouble(snapshot, now_s):
+    """Draw a warning for each cluster or process whose values are missing or old."""
+    for problem in watch().trouble(snapshot, time.time()):
         warn(problem.sentence, problem.detail)
     if {row.owner for row in snapshot.rows if row.is_flow} == {""}:
         address = settings().mirror.metrics_address
         warn(f"The process at {address} does not respond. The values below are read from the clusters.")
+
+
+def freshness(snapshot: Snapshot) -> None:
+    """Draw the age of the values, and which clusters respond."""
     states = [f"{plain(alias)} {'responds' if is_up else 'does not respond'}" for alias, is_up in snapshot.clusters]
     clusters = f" Clusters: {', '.join(states)}." if states else ""
-    st.caption(
-        f"Polled {now_s - snapshot.time_s:.0f} s ago, every {watch().every_s:g} s. This page is read-only.{clusters}"
-    )
+    age_s = time.time() - snapshot.time_s
+    st.caption(f"Polled {age_s:.0f} s ago, every {watch().every_s:g} s. This page is read-only.{clusters}")
 
 
 def warn(sentence: str, detail: object = "") -> None:

@@ -14,7 +14,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app import groups, inspection, switches
+from app import firing, groups, inspection, overview, switches
 from app.incidents import incident_table
 from app.links import of_row
 from app.past import HAPPENED, Event, Span
@@ -40,6 +40,7 @@ from mirror.config.settings import Flow, Mirror, Settings
 from mirror.lag.flow_summary import summaries, worst_first
 from mirror.lag.snapshot import Problem, Snapshot
 from mirror.model.mm2_records import Checkpoint
+from mirror.runtime.prometheus import FiringAlert
 from mirror.switching.journal import Entries, Journal
 from mirror.switching.run import STEPS, Kind, Step, StepState
 from tests.status_text import status_of
@@ -138,7 +139,8 @@ def everything(test: AppTest) -> str:
 def test_a_healthy_overview_says_so(monkeypatch):
     test = opened(monkeypatch, HEALTHY)
     assert test.title[0].value == r"a\-\>b is healthy"
-    assert "Everything is on the target." in everything(test)
+    assert "The partition is OK." in everything(test)
+    assert not test.dataframe
     assert "a responds, b responds" in everything(test)
 
 
@@ -150,6 +152,32 @@ def test_an_overview_with_a_stall_shows_the_worst_first_with_its_reason(monkeypa
     assert worst["Why"][0] == "stalled at offset 5 for 45 s"
     assert worst["Details"][0] == "/partition?group=a-%3Eb&cluster=a&topic=payments&partition=3"
     assert test.title[0].value == r"a\-\>b is stalled\: records are waiting and none is copied"
+
+
+def test_an_overview_lists_only_what_is_not_ok(monkeypatch):
+    """A partition that keeps pace has lag, and is no row to look at."""
+    rows = (flow(end=12, waits=0.1), STALLED)
+    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows, clusters=(("a", True),)))
+    assert list(test.dataframe[0].value["Topic"]) == ["payments"]
+    assert "1 of 2 partitions not OK" in everything(test)
+    assert "Both partitions are OK." in everything(opened(monkeypatch, replace(HEALTHY, rows=(rows[0], flow("users")))))
+
+
+def test_alerts_are_a_strip_with_the_worst_first(monkeypatch):
+    found = [
+        FiringAlert(
+            name=name, labels={"severity": severity}, since="now", summary="x", runbook="", board="", inspector=""
+        )
+        for name, severity in (("Late", "warning"), ("Stalled", "critical"))
+    ]
+    monkeypatch.setattr(firing, "_firing", lambda _: list(found))
+    monkeypatch.setattr(firing, "_managers", lambda _: [])
+    monkeypatch.setattr(overview, "_flow_points", lambda _: {})
+    test = opened(monkeypatch, HEALTHY, "overview", app_prometheus_url="http://prometheus")
+    (fold,) = test.expander
+    assert fold.label.startswith(":red[**2 alerts are firing. Worst: Stalled**]")
+    assert not fold.proto.expanded
+    assert [each.value.split("**")[1] for each in fold.markdown] == ["Stalled", "Late"]
 
 
 def test_without_flows_the_page_says_what_to_look_for(monkeypatch):
