@@ -56,6 +56,10 @@ def _happened(happened: list[Span]) -> None:
     if not told:
         st.success("No alert fired in this time range, and every status was OK.", icon=":material/check_circle:")
     timeline(frame_of(happened), description="Timeline of events; the table below has the same content")
+    if any(span.said.state == "pending" for span in told):
+        st.caption(
+            "An alert is pending (outlined) while its condition holds for less than its time, then it fires (filled)."
+        )
     if told:
         st.dataframe(incident_table(told), hide_index=True, row_height=ROW_HEIGHT, alt="Events, newest first")
 
@@ -63,15 +67,22 @@ def _happened(happened: list[Span]) -> None:
 def frame_of(happened: Iterable[Span]) -> pd.DataFrame:
     """Return spans for the timeline, in their order."""
     content = [
-        (span.said.lane, span.said.what, span.said.tone, _time(span.from_s), _time(span.to_s)) for span in happened
+        (span.said.lane, span.said.what, span.said.state, span.said.tone, _time(span.from_s), _time(span.to_s))
+        for span in happened
     ]
-    return pd.DataFrame(content, columns=["lane", "what", "tone", "from", "to"])
+    return pd.DataFrame(content, columns=["lane", "what", "state", "tone", "from", "to"])
 
 
 def incident_table(happened: Iterable[Span]) -> pd.DataFrame:
     """Return events, newest first."""
     content = [
-        (span.said.lane, span.said.what, _when(span.from_s), _when(span.to_s), duration(span.to_s - span.from_s))
+        (
+            " ".join(part for part in (span.said.lane, span.said.state) if part),
+            span.said.what,
+            _when(span.from_s),
+            _when(span.to_s),
+            duration(span.to_s - span.from_s),
+        )
         for span in sorted(happened, key=lambda span: -span.to_s)
     ]
     return pd.DataFrame(content, columns=["Kind", "Event", "From", "To", "Duration"])

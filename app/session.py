@@ -95,7 +95,7 @@ def with_sparklines(rows: Sequence[LagRow]) -> pd.DataFrame:
     if len(rows) > SPARKLINES:
         return table(rows).drop(columns="Last hour")
     trends = watch().row_trends
-    return table(rows, lambda row: [lag for _, lag in trends.of(row)])
+    return table(rows, lambda row: [minute.lag for minute in trends.of(row)])
 
 
 def explained(rows: Sequence[LagRow], *, alt: str) -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from typing import Protocol
 
 from metrics.lag_row import LagRow
 from metrics.partition_status import Sample
 from metrics.trend import Trend
 from mirror.lag.flow_summary import summaries
+from mirror.lag.leader_changes import LeaderChange
 from mirror.lag.snapshot import Problem, RowTrends, Snapshot
 
 log = logging.getLogger("mirror")
 
 STALE_INTERVALS = 3
+MOST_CHANGES = 100  # of the process, from responding to silent and back
 
 
 class Polled(Protocol):
@@ -27,6 +30,9 @@ class Polled(Protocol):
     def window(self, row: LagRow) -> list[Sample]:
         """Return the polls that a row's status is made from."""
 
+    def leader_changes(self, row: LagRow) -> list[LeaderChange]:
+        """Return the leader changes of a row's partition."""
+
 
 class Watch:
     """Polls in a separate thread as long as the process lives."""
@@ -37,6 +43,8 @@ class Watch:
         self.every_s = every_s
         self.trend = trend or Trend()
         self.row_trends = RowTrends()
+        self.process_changes: deque[tuple[float, bool]] = deque(maxlen=MOST_CHANGES)  # time, and whether it responds
+        self._is_process_up: bool | None = None
         self._latest: Snapshot | None = None
         self._failures: tuple[Problem, ...] = ()  # of the last poll
         self._first = threading.Event()
@@ -54,10 +62,18 @@ class Watch:
             time.sleep(self.every_s)
 
     def _recorded(self, snapshot: Snapshot) -> Snapshot:
+        owners = {row.owner for row in snapshot.rows if row.is_flow}
+        if owners:
+            self._record_process(bool(owners - {""}), snapshot.time_s)
         for flow in summaries(snapshot):
             self.trend.record(flow.name, flow.point(snapshot.time_s))
         self.row_trends.record(snapshot.rows, snapshot.time_s)
         return snapshot
+
+    def _record_process(self, is_up: bool, time_s: float) -> None:
+        if self._is_process_up not in (is_up, None):
+            self.process_changes.append((time_s, is_up))
+        self._is_process_up = is_up
 
     def latest(self, *, wait_s: float = 20.0) -> Snapshot:
         """Return the newest snapshot; until the first one exists, wait at most `wait_s`."""
@@ -68,6 +84,10 @@ class Watch:
     def window(self, row: LagRow) -> list[Sample]:
         """Return the polls that a row's status is made from, oldest first."""
         return self._polled.window(row)
+
+    def leader_changes(self, row: LagRow) -> list[LeaderChange]:
+        """Return the leader changes of a row's partition that polls have seen."""
+        return self._polled.leader_changes(row)
 
     def trouble(self, snapshot: Snapshot, now_s: float) -> list[Problem]:
         """Return what makes the values incomplete or old."""

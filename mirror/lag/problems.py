@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mirror.config.properties import HIDDEN, is_provided
-from mirror.config.settings import ClusterSettings, Settings
+from mirror.config.properties import servers_of
+from mirror.config.settings import Settings
 from mirror.errors import ClusterRefuses, ClusterUnavailable
 from mirror.lag.snapshot import Problem
 
@@ -19,12 +19,7 @@ def _address(alias: str, settings: Settings) -> str:
     ends = {end.alias: end for flow in settings.flows for end in (flow.source, flow.target)}
     if alias not in ends:
         return ""
-    return f" at {_servers(ends[alias])}"
-
-
-def _servers(cluster: ClusterSettings) -> str:
-    servers = "bootstrap.servers"
-    return HIDDEN if is_provided(cluster.client, servers) else cluster.client.get(servers, "an unknown address")
+    return f" at {servers_of(ends[alias].client)}"
 
 
 def _consequence(alias: str, settings: Settings) -> str:

@@ -39,6 +39,8 @@ class Polls:
         return Snapshot(time_s=time.time(), rows=tuple(made_up({count})), clusters=(("a", True), ("b", True)))
     def window(self, row):
         return []
+    def leader_changes(self, row):
+        return []
 
 @st.cache_resource
 def watch():

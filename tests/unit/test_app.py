@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from streamlit.testing.v1 import AppTest
 from app import firing, groups, inspection, overview, switches
 from app.incidents import incident_table
 from app.links import of_row
+from app.partition import past_of
 from app.past import HAPPENED, Event, Span
 from app.session import plain
 from app.tables import (
@@ -38,7 +40,8 @@ from metrics.reports import CheckpointReport
 from mirror.config.load import load
 from mirror.config.settings import Flow, Mirror, Settings
 from mirror.lag.flow_summary import summaries, worst_first
-from mirror.lag.snapshot import Problem, Snapshot
+from mirror.lag.leader_changes import LeaderChange
+from mirror.lag.snapshot import Minute, Problem, RowTrends, Snapshot
 from mirror.model.mm2_records import Checkpoint
 from mirror.runtime.prometheus import FiringAlert
 from mirror.switching.journal import Entries, Journal
@@ -46,6 +49,7 @@ from mirror.switching.run import STEPS, Kind, Step, StepState
 from tests.status_text import status_of
 from tests.unit.test_metrics import report
 from tests.unit.test_switching import RUN
+from tests.waiting import eventually
 
 MAIN = str(Path(__file__).resolve().parents[2] / "app" / "main.py")
 PATIENCE_S = 120  # the limit of a run, which takes a second: a machine that is busy fails no test
@@ -95,6 +99,9 @@ class Polls:
 
     def window(self, row):
         return [Sample(float(10 * at), 5, 20 + at) for at in range(10)]
+
+    def leader_changes(self, row):
+        return []
 
 
 def one_page(name: str) -> None:
@@ -221,6 +228,21 @@ def test_a_poll_that_fails_is_told_and_logged(monkeypatch, caplog):
     assert "secret detail" in caplog.text
 
 
+def test_a_process_that_stops_and_starts_is_remembered():
+    silent = replace(HEALTHY, rows=(replace(flow(), owner=""),))
+    story = [replace(each, time_s=float(at)) for at, each in enumerate((HEALTHY, silent, silent, HEALTHY))]
+
+    class Told(Polls):
+        def poll(self):
+            if not story:
+                threading.Event().wait()
+            return story.pop(0)
+
+    watch = Watch(Told(HEALTHY), every_s=0)
+    eventually(lambda: len(watch.process_changes) == 2, within_s=10, because="the last poll sees the process again")
+    assert list(watch.process_changes) == [(1.0, False), (3.0, True)]
+
+
 def test_old_numbers_are_called_old():
     watch = Watch(Polls(HEALTHY), every_s=5)
     snapshot = watch.latest()
@@ -256,6 +278,33 @@ def test_the_partition_page_draws_the_window_and_names_the_rule(monkeypatch):
     assert "records are waiting and none is copied" in said
     assert "Marked: the polls that determine the status, 10 of 10." in said
     assert test.code[-1].value.endswith("--group 'mirror.a->b'")
+
+
+def test_the_partition_page_has_the_next_step_and_its_events(monkeypatch, tmp_path):
+    file = tmp_path / "m.properties"
+    file.write_text("clusters=a,b\na.bootstrap.servers=a:1\nb.bootstrap.servers=b:1\na->b.enabled=true\n")
+    errors = LastErrors()
+    reason = "the target refuses source offset 5 and on: MESSAGE_TOO_LARGE. Raise its max.message.bytes."
+    errors.record(("a", "b", "a.payments", "3"), reason, now_s=50.0)  # the window of the polls is 0 to 90 s
+    monkeypatch.setattr(Polls, "leader_changes", lambda *_: [LeaderChange(60.0, "b", 1, 2)])
+    with serving(Recorder(), errors=errors.text) as port:
+        own = {"flows": load(file).flows, "metrics_listen": ("127.0.0.1", port)}
+        test = opened(monkeypatch, Snapshot(time_s=0.0, rows=(STALLED,)), "partition", **own)
+    assert "**Next step:** Raise max" in everything(test)
+    assert test.code[0].value.endswith("--entity-name a.payments --add-config max.message.bytes=BYTES")
+    assert test.code[-1].value.startswith("kafka-consumer-groups.sh --bootstrap-server a:1 --describe")
+    events = test.dataframe[0].value
+    assert list(events["Event"]) == ["leader", "pause"]
+    assert list(events["What happened"]) == ["b: from broker 1 to broker 2", reason]
+
+
+def test_time_lag_is_drawn_where_it_is_known():
+    minutes = [Minute(0, 5, 2.0), Minute(1, 9, None), Minute(5, 1, 1.0)]
+    past = past_of([Sample(200.0, 1, 4), Sample(205.0, 1, 5)], minutes, now=(206.0, 7.0))
+    assert [time.timestamp() for time in past["time"]] == [60, 120, 200, 206]
+    assert list(past["lag"]) == [5, 9, 3, 4]
+    assert list(past["waits"].dropna()) == [2.0, 7.0]
+    assert past_of([], [], now=(1.0, None)).empty
 
 
 def test_the_partition_page_tells_the_last_error_or_that_nobody_tells_it(monkeypatch):
@@ -380,11 +429,11 @@ def test_the_past_is_read_from_series_that_the_rules_record():
 
 
 def test_incidents_are_listed_the_newest_first():
-    down, stalled = Event("alert", "Down", "ill"), Event("status a->b", "STALL", "ill")
+    down, stalled = Event("alert", "Down", "ill", "firing"), Event("status a->b", "STALL", "ill")
     frame = incident_table([Span(stalled, 0, 180), Span(down, 540, 600)])
     assert frame.to_dict("records") == [
         {
-            "Kind": "alert",
+            "Kind": "alert firing",
             "Event": "Down",
             "From": "1970-01-01 00:09 UTC",
             "To": "1970-01-01 00:10 UTC",
@@ -452,6 +501,15 @@ def test_unknown_is_empty_in_the_table():
     assert frame["Lag"].isna().all()
     assert frame["Offset"].isna().all()
     assert list(frame["Owner"]) == ["none"]
+
+
+def test_a_minute_of_a_row_has_its_largest_values():
+    trends = RowTrends()
+    for time_s, end, waits in ((60.0, 15, None), (90.0, 12, 3.0), (120.0, None, None), (180.0, 10, 0.0)):
+        trends.record([replace(flow(end=10), log_end=end, lag_seconds=waits)], time_s)
+    assert trends.of(flow()) == [Minute(1, 5, 3.0), Minute(3, 0, 0.0)]
+    trends.record([], 240.0)
+    assert trends.of(flow()) == []
 
 
 def test_the_worst_is_first():
