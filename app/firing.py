@@ -45,7 +45,7 @@ def _draw_alerts(url: str, is_wanted: Callable[[FiringAlert], bool], is_open: bo
     with st.expander(strip(firing), expanded=is_open, icon=":material/notifications_active:", key="alerts"):
         for alert in firing:
             st.markdown(f":{_colour(alert)}[{SHAPES[_status(alert)]}] {line(alert, managers)}")
-        st.caption(f"Earlier alerts are on the page [Incidents]({address('incidents', back='1 h')}).")
+        st.markdown(f"[Earlier alerts]({address('incidents', back='1 h')})")
 
 
 def strip(firing: Sequence[FiringAlert]) -> str:

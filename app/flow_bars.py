@@ -126,30 +126,46 @@ def _why(flow: FlowSummary) -> str:
 
 
 def _last_hour(bar: FlowBar, now_s: float) -> str:
-    """Draw a column per minute: its height is the longest wait, its colour the status.
+    """Draw the waits of the last hour with their scale.
 
-    A minute without a poll has no column. A dashed line marks the objective, if the scale reaches it.
+    A dashed line marks the objective, if the scale reaches it.
     """
-    last = int(now_s // MINUTE_S)
     tallest = max((point.waits_s or 0.0 for point in bar.points), default=0.0)
-    top_s, top = next((step for step in _SCALES if tallest <= step[0]), (tallest, duration(tallest)))
-    columns = "".join(
-        f'<rect class="{tone(point.status)}" x="{MINUTES - 1 - (last - point.minute)}" width="0.8" '
-        f'y="{_HEIGHT - height:.1f}" height="{height:.1f}"/>'
-        for point in bar.points
-        if 0 <= last - point.minute < MINUTES
-        for height in (_height(point, top_s),)
-    )
-    goal = _HEIGHT * (1 - bar.failover.objective_s / top_s)
-    if goal >= 0:
-        columns += f'<line class="objective" x1="0" x2="{MINUTES}" y1="{goal:.1f}" y2="{goal:.1f}"/>'
     longest = f"up to {duration(tallest)}" if bar.points else "unknown"
+    _, top = scale_of(bar.points)
     return (
         f"<figure><figcaption>Waits of the last hour: {longest}</figcaption>"
         f'<div class="plot"><span>{top}</span><span>0</span>'
-        f'<svg viewBox="0 0 {MINUTES} {_HEIGHT}" preserveAspectRatio="none" role="img" '
-        f'aria-label="Longest wait of each minute of the last hour, {longest}; scale 0 to {top}">{columns}</svg></div>'
+        f"{columns_svg(bar.points, now_s, objective_s=bar.failover.objective_s)}</div>"
         f'<p class="ends"><span>1 h ago</span><span>now</span></p></figure>'
+    )
+
+
+def scale_of(points: Sequence[Point]) -> tuple[float, str]:
+    """Return the end of the scale for waits, in seconds and as text."""
+    tallest = max((point.waits_s or 0.0 for point in points), default=0.0)
+    return next((step for step in _SCALES if tallest <= step[0]), (tallest, duration(tallest)))
+
+
+def columns_svg(points: Sequence[Point], now_s: float, *, objective_s: float | None = None) -> str:
+    """Draw a column per minute: its height is the longest wait, its colour the status.
+
+    A minute without a poll has no column.
+    """
+    last, (top_s, top) = int(now_s // MINUTE_S), scale_of(points)
+    drawn = "".join(
+        f'<rect class="{tone(point.status)}" x="{MINUTES - 1 - (last - point.minute)}" width="0.8" '
+        f'y="{_HEIGHT - height:.1f}" height="{height:.1f}"/>'
+        for point in points
+        if 0 <= last - point.minute < MINUTES
+        for height in (_height(point, top_s),)
+    )
+    if objective_s is not None and objective_s <= top_s:
+        goal = _HEIGHT * (1 - objective_s / top_s)
+        drawn += f'<line class="objective" x1="0" x2="{MINUTES}" y1="{goal:.1f}" y2="{goal:.1f}"/>'
+    return (
+        f'<svg viewBox="0 0 {MINUTES} {_HEIGHT}" preserveAspectRatio="none" role="img" '
+        f'aria-label="Longest wait of each minute of the last hour; scale 0 to {top}">{drawn}</svg>'
     )
 
 

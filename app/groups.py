@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app.inspection import file_name, process_status, settings, watch
+from app.links import MIRROR
 from app.resumption import Resumption, group_table, place_table, resumptions, translate_command
 from app.session import ROW_HEIGHT, live, plain, warn
 from app.tables import failovers
@@ -79,7 +80,7 @@ def _places(found: Resumption, snapshot: Snapshot) -> None:
     st.subheader(f"{plain(found.group)} over {plain(found.flow)}: {plain(found.outcome)}", anchor=False)
     st.write(f"**Why:** {plain(found.why)}.")
     try:
-        checkpoints = _checkpoints(found.flow)
+        checkpoints = _checkpoints(MIRROR.get(), found.flow)
     except MirrorError as error:
         warn(f"The checkpoints of {found.flow} cannot be read.", error)
         checkpoints = []
@@ -98,8 +99,8 @@ def _places(found: Resumption, snapshot: Snapshot) -> None:
 
 
 @st.cache_data(ttl=KEPT_S, show_spinner=False)
-def _checkpoints(name: str) -> Sequence[Checkpoint]:
-    flow = next(each for each in settings().flows if each.name == name)
+def _checkpoints(mirror: str, name: str) -> Sequence[Checkpoint]:
+    flow = next(each for each in settings(mirror).flows if each.name == name)
     topic = flow.policy.checkpoints_topic(flow.source.alias)
     reading = read_checkpoints(client_options(flow.target_admin), topic)
     what = f"the checkpoints of {name} cannot be read"

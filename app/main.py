@@ -1,6 +1,6 @@
 """Combine the lag inspector's pages.
 
-Started by `kafka-mirror app FILE`, with FILE as the last argument.
+Started by `kafka-mirror app FILE...`, with the files as the last arguments.
 """
 
 from __future__ import annotations
@@ -9,14 +9,18 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import failover, glossary, groups, health, incidents, overview, partition, partitions, topics
-from app.session import REFRESH, dense
+from app import failover, fleet, glossary, groups, health, incidents, overview, partition, partitions, topics
+from app.inspection import mirrors
+from app.session import REFRESH, choose_mirror, dense
 
 st.set_page_config(
     page_title="kafka-mirror: lag inspector", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide"
 )
+is_fleet = len(mirrors()) > 1
+of_fleet = st.Page(fleet.page, title="Fleet", url_path="fleet", icon=":material/apps:", default=True)
 pages = [
-    st.Page(overview.page, title="Overview", url_path="overview", icon=":material/monitoring:", default=True),
+    *([of_fleet] if is_fleet else []),
+    st.Page(overview.page, title="Overview", url_path="overview", icon=":material/monitoring:", default=not is_fleet),
     st.Page(partitions.page, title="Partitions", url_path="partitions", icon=":material/table_rows:"),
     st.Page(topics.page, title="Topics", url_path="topics", icon=":material/bar_chart:"),
     st.Page(partition.page, title="Partition", url_path="partition", visibility="hidden"),  # links of rows open it
@@ -30,6 +34,9 @@ chosen = st.navigation(pages, position="top")
 dense()
 # The page is above the selection of its interval, and drawn after it, because it needs the interval.
 body = st.container(gap="xsmall")
+if is_fleet and chosen is not of_fleet:
+    with body:
+        choose_mirror()
 st.selectbox("Refresh", list(REFRESH), index=1, key="refresh", bind="query-params", width=140)
 with body:
     chosen.run()

@@ -66,7 +66,7 @@ def _not_ok(snapshot: Snapshot) -> None:
         return
     st.subheader(f"{len(bad):,} of {pluralized(len(rows), 'partition')} not OK", anchor=False)
     if len(bad) > WORST:
-        st.caption(f"The {WORST} worst. [All]({address('partitions')}) are on the page Partitions.")
+        st.markdown(f"The {WORST} worst; [all partitions]({address('partitions')}).")
     explained(bad[:WORST], alt="The partitions with the worst statuses, and a link to the reason of each")
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app.inspection import settings, watch
-from app.links import of_row
+from app.inspection import mirror_of, mirrors, settings, watch
+from app.links import MIRROR, of_row
 from app.statuses import colour, shown
 from app.tables import table
 from metrics.lag_row import LagRow
@@ -33,14 +33,28 @@ def dense() -> None:
     st.html(STYLE)
 
 
+def choose_mirror() -> None:
+    """Let the viewer choose the mirror whose pages are shown.
+
+    An address with a flow and without a mirror, as in alerts, chooses the first mirror that has the flow.
+    """
+    names, given = list(mirrors()), st.query_params
+    flow = given.get("group") or f"{given.get('source')}->{given.get('target')}"
+    if "mirror" not in given and "mirror" not in st.session_state and (known := mirror_of(flow)):
+        st.session_state["mirror"] = known
+    chosen = st.selectbox("Mirror", names, key="mirror", bind="query-params", label_visibility="collapsed", width=320)
+    MIRROR.set(chosen or names[0])
+
+
 def live(draw: Callable[[Snapshot], None]) -> None:
     """Draw with the newest snapshot now and at the chosen interval.
 
     Only this part is drawn again.
     """
-    every = REFRESH[st.session_state.get("refresh") or "5 s"]
+    every, mirror = REFRESH[st.session_state.get("refresh") or "5 s"], MIRROR.get()
 
     def drawn() -> None:
+        MIRROR.set(mirror)  # a fragment may run in another thread than the page
         snapshot = watch().latest()
         with st.container():  # one container, so that the elements after it keep their place and none is seen twice
             banners(snapshot)

@@ -15,7 +15,7 @@ from typing import Any
 from playwright.sync_api import Browser, ViewportSize
 
 from dashboards.boards import boards
-from tests.benchmarks.inspector import made_up_pages
+from tests.benchmarks.inspector import made_up_fleet, made_up_pages
 from tests.integration.incident import BACK, TOPICS, Watched, watched
 from tests.integration.inspector import launched, serving
 from tests.integration.test_boards_live import store
@@ -66,6 +66,7 @@ def picture_pages(browser: Browser) -> None:
         picture("inspector-topic", f"/topics?group=primary->backup&topic={STALLED}")
         picture("inspector-partition", f"/partition?{place}")
         picture("inspector-cannot-go", "/failover")
+        picture("inspector-groups", "/groups?group=billing")
         picture("inspector-ill", "/health")
         scene.accept(STALLED)
         time.sleep(60)
@@ -114,9 +115,11 @@ def _switching(scene: Watched) -> Iterator[None]:
 
 
 def picture_size(browser: Browser) -> None:
-    """Draw the overview of ten thousand made-up topic-partitions."""
+    """Draw the overview of ten thousand made-up topic-partitions, and a fleet of fifty flows."""
     with tempfile.TemporaryDirectory() as folder, made_up_pages(Path(folder), 10_000) as address:
         _picture(browser, "inspector-10000", address)
+    with tempfile.TemporaryDirectory() as folder, made_up_fleet(Path(folder), mirrors=10, flows=5) as address:
+        _picture(browser, "inspector-fleet", address)
 
 
 def _picture(

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,12 +29,12 @@ LOOK_MS = 100
 
 
 @contextmanager
-def serving(file: Path, log: Path, *, port: int | None = None) -> Iterator[str]:
-    """`kafka-mirror app`, its address."""
+def serving(file: Path, log: Path, *, port: int | None = None, others: Sequence[Path] = ()) -> Iterator[str]:
+    """`kafka-mirror app`, its address; `others` are further settings files."""
     port = port or free_port()
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "mirror.cli", "app", str(file), "--listen", f"127.0.0.1:{port}"],
+            [sys.executable, "-m", "mirror.cli", "app", str(file), *map(str, others), "--listen", f"127.0.0.1:{port}"],
             stdout=out,
             stderr=out,
             cwd=file.parent,

@@ -192,6 +192,12 @@ def test_the_keyboard_reaches_every_filter(app, page):
     )
 
 
+def faults_of(page: Page) -> list[tuple[str, list[str]]]:
+    options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
+    found = Axe().run(page, options=options).response["violations"]
+    return [(each["id"], [node["html"][:150] for node in each["nodes"]]) for each in found]
+
+
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_no_fault_of_wcag_a_or_aa(app, chromium, name, scheme):
@@ -201,10 +207,32 @@ def test_axe_finds_no_fault_of_wcag_a_or_aa(app, chromium, name, scheme):
     query = "&group=shop&topic=browser-orders&partition=0" if name in ("topics", "partition") else ""
     visit(page, f"{app}/{name}?refresh=off{query}")
     page.wait_for_function(SETTLED)
-    options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
-    found = Axe().run(page, options=options).response["violations"]
+    found = faults_of(page)
     context.close()
-    assert [(each["id"], [node["html"][:150] for node in each["nodes"]]) for each in found] == []
+    assert found == []
+
+
+def test_a_fleet_opens_the_pages_of_each_mirror(chromium, primary, backup, tmp_path):
+    """Two settings files of one directory: the first page has both, and a line opens the pages of its file."""
+    for name, topics in (("eu", "browser-orders"), ("us", "browser-payments")):
+        folder = tmp_path / name
+        folder.mkdir()
+        file = settings_of(folder, primary, backup)
+        (tmp_path / f"{name}.properties").write_text(file.read_text().replace("browser-.*", topics))
+    with serving(tmp_path / "eu.properties", tmp_path / "app.log", others=[tmp_path / "us.properties"]) as address:
+        page = chromium.new_page(viewport={"width": 1440, "height": 900})
+        page.set_default_timeout(SOON_MS)
+        visit(page, address)
+        shows(page, "2 of 2 flows of 2 mirrors")
+        page.wait_for_function(SETTLED)
+        assert faults_of(page) == []
+        page.get_by_role("link", name=re.compile("primary->backup us")).click()
+        shows(page, "browser-payments-0")
+        expect(page).to_have_url(re.compile(r"/overview\?mirror=us"))
+        page.get_by_role("link", name="Partitions").click()
+        shows(page, " rows")
+        expect(page).to_have_url(re.compile(r"mirror=us"))
+        page.close()
 
 
 def test_behind_a_door_nobody_reads_without_the_login(app, chromium, primary, backup, tmp_path):
