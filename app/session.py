@@ -39,9 +39,10 @@ def choose_mirror() -> None:
     An address with a flow and without a mirror, as in alerts, chooses the first mirror that has the flow.
     """
     names, given = list(mirrors()), st.query_params
-    flow = given.get("group") or f"{given.get('source')}->{given.get('target')}"
-    if "mirror" not in given and "mirror" not in st.session_state and (known := mirror_of(flow)):
-        st.session_state["mirror"] = known
+    if "mirror" not in given and "mirror" not in st.session_state:
+        flow = f"{given.get('source')}->{given.get('target')}"
+        if known := mirror_of(flow) or mirror_of(given.get("group", "")):
+            st.session_state["mirror"] = known
     chosen = st.selectbox("Mirror", names, key="mirror", bind="query-params", label_visibility="collapsed", width=320)
     MIRROR.set(chosen or names[0])
 

@@ -76,7 +76,7 @@ class Alert:
         if "$labels.topic" in self.description:
             return f"/partitions?{flow}&topic={{{{ $labels.topic }}}}"
         if "$labels.group" in self.description:
-            return "/partitions?group={{ $labels.group }}"
+            return f"/groups?{flow}&group={{{{ $labels.group }}}}"
         return f"/partitions?{flow}" if "$labels.source" in self.description else "/health"
 
 

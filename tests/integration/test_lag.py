@@ -15,8 +15,10 @@ from confluent_kafka import Consumer, Producer
 from metrics.partition_status import Status
 from mirror.embedded import jars
 from mirror.embedded.broker import Broker
+from mirror.kafka.cluster import Cluster
 from mirror.lag.failover import Answer
 from mirror.lag.inspector import CLUSTER_S
+from mirror.lag.leader_changes import NO_LEADER
 from mirror.runtime.java import java
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, rows, write
@@ -155,9 +157,11 @@ def test_rows_outlive_their_cluster_and_are_unknown_then(primary, topic, tmp_pat
         )
         inspector = stack.enter_context(closing(Inspector(load(file, options={}, targets=[]))))
         before = inspector.poll()
+        (leader,) = Cluster("b", {"bootstrap.servers": target.bootstrap}).topics()[f"a.{topic}"].leaders
         target.stop()
         after = inspector.poll()
     assert before.problems == ()
+    assert leader > NO_LEADER
     (row,) = [row for row in before.rows if row.is_flow and row.topic == topic]  # there may be heartbeats
     assert (row.offset, row.log_end, row.lag) == (None, 10, None)
     assert [each for each in after.rows if each.is_flow and each.topic == topic] == [row]

@@ -136,6 +136,7 @@ def test_the_first_page_has_all_flows_and_filters_by_status(shown, monkeypatch):
         ({"source": "a", "target": "c"}, "us"),  # as alerts link
         ({"group": "a->c"}, "us"),
         ({"group": "shop"}, "eu"),
+        ({"group": "shop", "source": "a", "target": "c"}, "us"),
         ({}, "eu"),
     ],
 )
