@@ -32,7 +32,7 @@ def lines(frame: pd.DataFrame, *, x: str, x_title: str, y_title: str, descriptio
 
 FEW = 12  # up to this many bars have a fixed width
 # Distinguishable by lightness as well as by hue, on light and dark backgrounds.
-LAG, WAITS = "#2f6fc4", "#a2571f"
+WAITS = "#c9772e"  # of the time lag
 TONES = {
     "ill": "#c8323a",
     "warn": "#e09a1a",
@@ -68,11 +68,11 @@ def lag_over_time(
     area = altair.Chart(past).mark_area(
         aria=False, line=True, opacity=0.25, point={"filled": True, "aria": False, "size": 18}
     )
-    layers.append(area.encode(x=_time("time"), y=_own_axis("lag", "lag (records)", LAG)))
+    layers.append(area.encode(x=_time("time"), y=_own_axis("lag", "lag (records)")))
     if not marks.empty:
         layers += _marks(marks)
     waits = altair.Chart(past.dropna(subset=["waits"])).mark_line(aria=False, strokeDash=[6, 3], color=WAITS)
-    right = waits.encode(x=_time("time"), y=_own_axis("waits", "time lag (s, dashed)", WAITS))
+    right = waits.encode(x=_time("time"), y=_own_axis("waits", "time lag (s, dashed)"))
     chart = altair.layer(altair.layer(*layers), right).resolve_scale(y="independent")
     st.altair_chart(chart.properties(description=description, height=240).configure_axis(aria=False))
 
@@ -95,8 +95,8 @@ def _time(name: str) -> altair.X:
     return altair.X(name, type="temporal", title=None)
 
 
-def _own_axis(name: str, title: str, colour: str) -> altair.Y:
-    axis = altair.Axis(titleColor=colour, grid=name == "lag")
+def _own_axis(name: str, title: str) -> altair.Y:
+    axis = altair.Axis(grid=name == "lag")
     return altair.Y(name, type="quantitative", title=title, axis=axis, scale=altair.Scale(zero=True))
 
 

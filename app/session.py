@@ -93,6 +93,9 @@ def columns(*, is_linked: bool = False) -> dict[str, Any]:
         ),
         "Why": text("Why", width=380),
         "Caught up in": text("Caught up in", width=110),
+        "Records waiting": text("Records waiting", width=120),
+        "Why (worst)": text("Why (worst)", width=480),
+        **{name: number(name, width=90) for name in ("Partitions", "Lagging")},
         **{name: number(name, format="localized", width=100) for name in ("Lag", "Offset", "Log end")},
         "Time lag s": number(
             "Time lag s", format="%.1f", width=90, help="How long the first unreplicated record has waited"

@@ -129,6 +129,7 @@ function placed(pen, blocks, width, size) {
     x += Math.ceil(pen.measureText(shown).width) + 6;
   };
   for (const block of blocks) {
+    if (y > HIGHEST && size > SIZES.at(-1)) break; // too high: the next smaller size is tried
     if (hasFlows && block.group !== flow && x > 0) [x, y] = [0, y + line];
     if (isNamed && hasFlows && block.group !== flow) named(block.group, 220, true);
     flow = block.group;
