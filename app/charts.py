@@ -43,6 +43,7 @@ TONES = {
 }
 
 
+LATE = 0.1  # share of the chart's width
 MARKS = {"pause": "ill", "resumed": "ok", "leader": "unknown", "restart": "idle", "takeover": "idle", "process": "idle"}
 
 
@@ -70,7 +71,9 @@ def lag_over_time(
     )
     layers.append(area.encode(x=_time("time"), y=_own_axis("lag", "lag (records)")))
     if not marks.empty:
-        layers += _marks(marks)
+        # The name of a late event is before its line: after it, the chart ends.
+        late = past["time"].max() - LATE * (past["time"].max() - past["time"].min())
+        layers += _marks(marks.assign(is_late=marks["time"] > late))
     waits = altair.Chart(past.dropna(subset=["waits"])).mark_line(aria=False, strokeDash=[6, 3], color=WAITS)
     right = waits.encode(x=_time("time"), y=_own_axis("waits", "time lag (s, dashed)"))
     chart = altair.layer(altair.layer(*layers), right).resolve_scale(y="independent")
@@ -87,8 +90,9 @@ def _marks(marks: pd.DataFrame) -> list[altair.Chart]:
     )
     base = altair.Chart(marks).encode(x=_time("time"), color=colour, tooltip=["time", "kind", "what"])
     rules = base.mark_rule(aria=False, size=2)
-    names = base.mark_text(aria=False, align="left", dx=4, y=6, fontSize=11).encode(text="kind")
-    return [rules, names]
+    after = base.transform_filter("!datum.is_late").mark_text(aria=False, align="left", dx=4, y=6, fontSize=11)
+    before = base.transform_filter("datum.is_late").mark_text(aria=False, align="right", dx=-4, y=6, fontSize=11)
+    return [rules, after.encode(text="kind"), before.encode(text="kind")]
 
 
 def _time(name: str) -> altair.X:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.inspection import file_name, process_status, settings, watch
 from app.links import MIRROR
-from app.resumption import Resumption, group_table, place_table, resumptions, translate_command
+from app.resumption import OFFSETS, Resumption, group_table, place_table, resumptions, translate_command
 from app.session import ROW_HEIGHT, live, plain, warn
 from app.tables import failovers
 from metrics.process_status import ProcessStatus
@@ -91,6 +91,7 @@ def _places(found: Resumption, snapshot: Snapshot) -> None:
         place_table(rows, [each for each in checkpoints if each.group == found.group], names),
         hide_index=True,
         row_height=ROW_HEIGHT,
+        column_config={name: st.column_config.NumberColumn(name, format="localized") for name in OFFSETS},
         placeholder="unknown",
         alt="Offset on the target where the group resumes, by partition",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -55,13 +55,25 @@ def _happened(happened: list[Span]) -> None:
     told = [span for span in happened if span.said.lane != "version"]
     if not told:
         st.success("No alert fired in this time range, and every status was OK.", icon=":material/check_circle:")
-    timeline(frame_of(happened), description="Timeline of events; the table below has the same content")
+    timeline(frame_of(by_weight(happened)), description="Timeline of events; the table below has the same content")
     if any(span.said.state == "pending" for span in told):
         st.caption(
             "An alert is pending (outlined) while its condition holds for less than its time, then it fires (filled)."
         )
     if told:
         st.dataframe(incident_table(told), hide_index=True, row_height=ROW_HEIGHT, alt="Events, newest first")
+
+
+def by_weight(happened: Sequence[Span]) -> list[Span]:
+    """Order events: alerts that fired, other events, alerts that were only pending, versions."""
+    fired = {span.said.what for span in happened if span.said.state == "firing"}
+
+    def weight(span: Span) -> int:
+        if span.said.lane == "alert":
+            return 0 if span.said.what in fired else 2
+        return 3 if span.said.lane == "version" else 1
+
+    return sorted(happened, key=weight)
 
 
 def frame_of(happened: Iterable[Span]) -> pd.DataFrame:

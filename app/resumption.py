@@ -20,6 +20,7 @@ from mirror.model.mm2_records import Checkpoint
 _STATES = "kafka_mirror_group_partitions"
 _CHECKPOINTED = "kafka_mirror_last_checkpoint_timestamp_seconds"
 _REREAD = "kafka_mirror_failover_reread_records"
+OFFSETS = ("Resumes at", "Offset on the source", "Unread", "Read since the checkpoint")  # columns of place_table
 # The states that have a reason to look at, worst first; docs/offsets.md has what to do.
 REASONS = {
     State.REFUSED: "a cluster refuses the group's offset, or hides the group",
@@ -127,9 +128,9 @@ def place_table(rows: Iterable[LagRow], checkpoints: Iterable[Checkpoint], names
         there = last.get((remote, row.partition))
         read = None if there is None or row.offset is None else max(0, row.offset - there.upstream)
         content.append((remote, row.partition, there and there.downstream, row.topic, row.offset, row.lag, read))
-    columns = ["Topic on the target", "Partition", "Resumes at", "Topic", "Offset on the source", "Unread"]
-    frame = pd.DataFrame(content, columns=[*columns, "Read since the checkpoint"])
-    return frame.astype(dict.fromkeys(frame.columns.drop(["Topic on the target", "Topic"]), "Int64"))
+    resumes, *others = OFFSETS
+    columns = ["Topic on the target", "Partition", resumes, "Topic", *others]
+    return pd.DataFrame(content, columns=columns).astype(dict.fromkeys(OFFSETS, "Int64"))
 
 
 def translate_command(file: str, flow: str, group: str) -> str:

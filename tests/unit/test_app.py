@@ -16,7 +16,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app import firing, groups, inspection, overview, switches
-from app.incidents import incident_table
+from app.incidents import by_weight, incident_table
 from app.links import of_row
 from app.partition import past_of
 from app.past import HAPPENED, Event, Span
@@ -453,6 +453,24 @@ def test_incidents_are_listed_the_newest_first():
         },
     ]
     assert incident_table([]).empty
+
+
+def test_alerts_that_fired_are_above_those_that_were_only_pending():
+    said = (
+        Event("version", "1", "idle"),
+        Event("alert", "Late", "pending", "pending"),
+        Event("alert", "Down", "pending", "pending"),
+        Event("status a->b", "STALL", "ill"),
+        Event("alert", "Down", "ill", "firing"),
+    )
+    ordered = by_weight([Span(each, 0, 60) for each in said])
+    assert [(span.said.what, span.said.state) for span in ordered] == [
+        ("Down", "pending"),
+        ("Down", "firing"),
+        ("STALL", ""),
+        ("Late", "pending"),
+        ("1", ""),
+    ]
 
 
 def test_a_flows_partition_links_to_its_board_where_there_is_a_grafana(monkeypatch):
