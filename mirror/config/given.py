@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from mirror.config.settings import Settings
 
+EITHER = (
+    "expected either FILE, a connect-mirror-maker.properties, or both --consumer.config and --producer.config, "
+    "MirrorMaker 1's files. Name one of the two."
+)
 OF_THE_MIRROR = "the connect-mirror-maker.properties of the mirror"
 
 
@@ -72,10 +76,7 @@ def settings_given(
     if file is not None and not (consumers or producer):
         return load(file, options=options, targets=targets)
     if file is not None or not (consumers and producer):
-        raise SettingsError(
-            "expected either FILE, a connect-mirror-maker.properties, or both --consumer.config and --producer.config, "
-            "MirrorMaker 1's files. Name one of the two."
-        )
+        raise SettingsError(EITHER)
     given = ClassicFiles(
         consumers=consumers,
         producer=producer,
@@ -89,7 +90,15 @@ def settings_given(
 
 
 def mirror_arguments(parsed: argparse.Namespace) -> list[str]:
-    """Return what `add_mirrors` was given, for another process in any folder; `mirrors_of` reads it there."""
+    """Return what `add_mirrors` was given, for another process in any folder; `mirrors_of` reads it there.
+
+    Raises:
+        SettingsError: both FILE and MirrorMaker 1's files are given, or a directory has no settings files.
+    """
+    from mirror.errors import SettingsError
+
+    if parsed.files and (parsed.consumer_configs or parsed.producer_config):
+        raise SettingsError(EITHER)
     if parsed.files:
         return [str(path) for path in _settings_files(parsed.files)]
     ways = {name: getattr(parsed, name) for name in ("include", "whitelist", "blacklist")}

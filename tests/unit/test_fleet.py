@@ -81,6 +81,12 @@ def test_files_of_one_name_are_told_apart_by_their_directories(files):
         given(other, twin)
 
 
+@pytest.mark.parametrize("arguments", [[], ["eu.properties", "--producer.config", "p"]])
+def test_nothing_or_both_kinds_of_files_are_refused(arguments):
+    with pytest.raises(SettingsError, match="expected either FILE"):
+        given(*arguments)
+
+
 def test_a_directory_without_files_is_refused(tmp_path):
     with pytest.raises(SettingsError, match=r"has no \*\.properties"):
         given(tmp_path)
