@@ -44,6 +44,9 @@ def test_an_on_call_finds_the_cause_from_the_alert_and_sees_it_end(scene: Watche
     expect(headline).to_have_text("Both flows are healthy")
 
     scene.await_end("KafkaMirrorStalled", within_s=60)  # a first window that was slow to end
+    shows(page, "All 8 partitions are OK.")
+    expect(page.locator(":is(.ill, .warn):not(rect)")).to_have_count(0)  # columns of the last hour are the past
+    assert page.get_by_test_id("stMain").evaluate("main => main.scrollHeight <= main.clientHeight"), "one screen"
     scene.refuse(STALLED)
     alert = scene.await_alert("KafkaMirrorStalled", within_s=120)
     assert alert.inspector.startswith(
@@ -68,6 +71,7 @@ def test_an_on_call_finds_the_cause_from_the_alert_and_sees_it_end(scene: Watche
     shows(detail, re.compile(rf"primary->backup: {STALLED}-\d"))
     shows(detail, re.compile("MESSAGE_TOO_LARGE. Raise its max.message.bytes"))
     shows(detail, re.compile("The first unreplicated record was written at"))
+    shows(detail, re.compile(rf"kafka-configs.sh .* --entity-name primary.{STALLED} --add-config max.message.bytes="))
     expect(detail.get_by_role("link", name="runbook").first).to_have_attribute(
         "href", re.compile("#kafkamirrorstalled$")
     )
