@@ -364,6 +364,14 @@ def of_delays(monitoring: Monitoring) -> list[Alert]:
             description=f"{THE_TOPIC}: the first unreplicated record has waited for {{{{ $value | humanizeDuration }}}}.",
         ),
         Alert(
+            name="KafkaMirrorOffsetsDiffer",
+            expr=f"count by ({BY_TOPIC}) ({metric('offsets_identical')} == 0)",
+            lasts="1m",
+            severity="warning",
+            summary="Offsets are no longer identical: the partition is paused, and consumers cannot move with their offsets.",
+            description=f"{THE_TOPIC}: {{{{ $value | humanize }}}} partitions differ. The log shows where.",
+        ),
+        Alert(
             name="KafkaMirrorPartitionPaused",
             expr=f"sum by ({BY_TOPIC}) ({metric('partition_paused')}) > 0",
             lasts="5m",

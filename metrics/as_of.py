@@ -36,6 +36,7 @@ OF_REPORTS = (
     "kafka_mirror_clock_skew_seconds",
     "kafka_mirror_partition_paused",
     "kafka_mirror_partition_paused_by_operator",
+    "kafka_mirror_offsets_identical",
     "kafka_mirror_record_rate",
     "kafka_mirror_byte_rate",
     *(

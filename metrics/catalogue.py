@@ -431,6 +431,11 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "1 while an operator has paused the partition (kafka-mirror positions pause), else 0.",
         "sum by (topic) (kafka_mirror_partition_paused_by_operator)",
     ),
+    _gauge("offsets_identical", PARTITION, "0 or 1", fold="min")(
+        "1 if the partition's last comparison found the same offsets on both clusters, 0 if they differ. Only with "
+        "mirror.offsets=identical.",
+        "min by (topic) (kafka_mirror_offsets_identical) == 0",
+    ),
     _counter("records_lost_total", PARTITION, "offsets", fold="sum")(
         "Source offsets that retention deleted before they were replicated.",
         "increase(kafka_mirror_records_lost_total[1d]) > 0",

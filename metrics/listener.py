@@ -71,7 +71,7 @@ class MirrorQueryListener(StreamingQueryListener):
             for phase, took_ms in event.progress.durationMs.items():
                 self._recorder.record_phase(event.progress.name, phase, took_ms / 1000)
         except Exception:
-            self._recorder.count("kafka_mirror_listener_errors_total")
+            self._recorder.store.count("kafka_mirror_listener_errors_total")
             log.exception("a progress event of Spark could not be read; its reports are missing in the metrics")
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
@@ -84,7 +84,7 @@ class MirrorQueryListener(StreamingQueryListener):
         self._recorder.record_query(self._names.get(str(event.id), str(event.id)), is_active=False)
 
     def _count(self, event: str) -> None:
-        self._recorder.count("kafka_mirror_listener_events_total", (event,))
+        self._recorder.store.count("kafka_mirror_listener_events_total", (event,))
 
 
 def reports(observed: Mapping[str, Any], name: str, record: type[Report]) -> list[Report]:

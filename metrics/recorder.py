@@ -18,6 +18,7 @@ from metrics.lag_row import LagRow
 from metrics.partition_status import FLOW_STATUSES
 from metrics.reports import CheckpointReport
 from metrics.series import Labels, Value
+from metrics.store import Store
 from metrics.window_recorder import HISTOGRAMS, SPENT_ON, WindowRecorder
 
 _CHECKPOINT_LATENCY = "kafka_mirror_checkpoint_latency_ms"
@@ -40,12 +41,13 @@ _SLOT_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels == S
 _flow_of = itemgetter(slice(len(FLOW)))
 
 
-class Recorder(WindowRecorder):
+class Recorder:
     """Records replication reports, polls and Spark's events; a scrape gets its `snapshot`."""
 
     def __init__(self, horizon: MaxAge | None = None) -> None:
         """`horizon` limits the age of served values; unlimited by default."""
-        super().__init__()
+        self.store = Store()
+        self.windows = WindowRecorder(self.store)
         self._horizon = horizon or MaxAge()
         self._ends_s: dict[Labels, float] = {}  # by partition: when its log end was read
         self._judged_s: dict[Labels, float] = {}  # by flow: when its statuses were determined
@@ -54,9 +56,9 @@ class Recorder(WindowRecorder):
 
     def snapshot(self, *, now_s: float | None = None) -> dict[str, dict[Labels, Value]]:
         """Return every family's series by name, as known at `now_s` (by default now)."""
-        with self._lock:
+        with self.store.lock:
             read_s = {"ends_s": dict(self._ends_s), "judged_s": dict(self._judged_s), "clocks_s": dict(self._clocks_s)}
-            copied = copy(self._series)
+            copied = copy(self.store.series)
         at_s = time.time() if now_s is None else now_s
         as_of(copied, now_s=at_s, **read_s, horizon=self._horizon)
         return copied
@@ -65,48 +67,48 @@ class Recorder(WindowRecorder):
 
     def record_flow(self, flow: Labels, *, has_begun: bool) -> None:
         """Record a flow of the settings, which may not have started yet."""
-        with self._lock:
-            self._set("kafka_mirror_flow_info", flow, 1.0)
-            self._set("kafka_mirror_flow_begun", flow, 1.0 if has_begun else 0.0)
+        with self.store.lock:
+            self.store.set("kafka_mirror_flow_info", flow, 1.0)
+            self.store.set("kafka_mirror_flow_begun", flow, 1.0 if has_begun else 0.0)
             for name in _COUNTERS[FLOW]:
-                self._begin(name, flow)
+                self.store.begin(name, flow)
             for cluster in flow:
-                self._begin("kafka_mirror_throttled_seconds_total", (*flow, cluster))
+                self.store.begin("kafka_mirror_throttled_seconds_total", (*flow, cluster))
 
     def record_matched_topics(self, flow: Labels, *, topics: int) -> None:
         """Record how many topics of the source a flow's settings match."""
-        with self._lock:
-            self._set("kafka_mirror_matched_topics", flow, topics)
+        with self.store.lock:
+            self.store.set("kafka_mirror_matched_topics", flow, topics)
 
     def record_expected_heartbeats(self, flow: Labels, *, heartbeats: bool, now_s: float) -> None:
         """Record since when reports, polls and, if `heartbeats`, heartbeats of a flow are expected.
 
         An earlier time stays.
         """
-        with self._lock:
+        with self.store.lock:
             for name in (*_BEGINS, *((_BEATS,) if heartbeats else ())):
-                self._series[name].setdefault(flow, now_s)
+                self.store.series[name].setdefault(flow, now_s)
 
     def record_served_partitions(
         self, flow: Labels, partitions: Collection[Labels], *, expected: int, slots: Collection[int]
     ) -> None:
         """Record a flow's partitions: those of this process, and the number of all."""
-        with self._lock:
-            self._set("kafka_mirror_expected_partitions", flow, expected)
-            self._series["kafka_mirror_fresh_partitions"].setdefault(flow, 0.0)
+        with self.store.lock:
+            self.store.set("kafka_mirror_expected_partitions", flow, expected)
+            self.store.series["kafka_mirror_fresh_partitions"].setdefault(flow, 0.0)
             for places, names in (
                 (partitions, _COUNTERS[PARTITION]),
                 ([(*flow, str(s)) for s in slots], _COUNTERS[SLOT]),
             ):
                 for name in names:
                     for labels in places:
-                        self._begin(name, labels)
+                        self.store.begin(name, labels)
             for slot in slots:
                 for what in SPENT_ON:
-                    self._begin("kafka_mirror_slot_seconds_total", (*flow, str(slot), what))
+                    self.store.begin("kafka_mirror_slot_seconds_total", (*flow, str(slot), what))
             for topic in {labels[:3] for labels in partitions}:
                 for name in HISTOGRAMS.values():
-                    self._histogram(name, topic)
+                    self.store.histogram(name, topic)
 
     # --- what checkpoints report ---------------------------------------------------------------------------------
 
@@ -116,36 +118,36 @@ class Recorder(WindowRecorder):
         Each flow of the round has its own row, without a group, and with a reason if the round failed.
         """
         done = [(row.source, row.target) for row in rows if row.group is None and row.failure is None]
-        with self._lock:
+        with self.store.lock:
             for row in rows:
                 if row.failure is not None:
-                    self._add("kafka_mirror_checkpoint_errors_total", (row.source, row.target), 1)
+                    self.store.add("kafka_mirror_checkpoint_errors_total", (row.source, row.target), 1)
             for flow in done:
                 self._flow_checkpoints(flow, [row for row in rows if (row.source, row.target) == flow], now_s)
 
     def _flow_checkpoints(self, flow: Labels, rows: Sequence[CheckpointReport], now_s: float) -> None:
         """Replace the series of a flow's groups; remove those of former groups."""
-        latency = {key: value for key, value in self._series[_CHECKPOINT_LATENCY].items() if key[:2] == flow}
+        latency = {key: value for key, value in self.store.series[_CHECKPOINT_LATENCY].items() if key[:2] == flow}
         before, self._checkpoints = self._checkpoints, {k: v for k, v in self._checkpoints.items() if k[:2] != flow}
         for name in _GROUP_FAMILIES:
-            for labels in [labels for labels in self._series[name] if labels[:2] == flow]:
-                del self._series[name][labels]
-        self._add("kafka_mirror_checkpoint_errors_total", flow, 0)
-        self._add("kafka_mirror_checkpoints_total", flow, sum(row.latency_ms is not None for row in rows))
+            for labels in [labels for labels in self.store.series[name] if labels[:2] == flow]:
+                del self.store.series[name][labels]
+        self.store.add("kafka_mirror_checkpoint_errors_total", flow, 0)
+        self.store.add("kafka_mirror_checkpoints_total", flow, sum(row.latency_ms is not None for row in rows))
         for row in rows:
             if row.group is None:
-                self._add("kafka_mirror_foreign_records_total", flow, row.foreign or 0)
+                self.store.add("kafka_mirror_foreign_records_total", flow, row.foreign or 0)
                 continue
             group = (*flow, row.group)
             place = (*group, str(row.topic), str(row.partition))
-            self._add("kafka_mirror_group_partitions", (*group, str(row.state)), 1)
+            self.store.add("kafka_mirror_group_partitions", (*group, str(row.state)), 1)
             if row.topic is None:  # it has no checkpoints
                 continue
-            self._set("kafka_mirror_last_checkpoint_timestamp_seconds", group, now_s)
-            self._add("kafka_mirror_failover_reread_records", group, row.reread or 0)
+            self.store.set("kafka_mirror_last_checkpoint_timestamp_seconds", group, now_s)
+            self.store.add("kafka_mirror_failover_reread_records", group, row.reread or 0)
             took_ms = row.latency_ms if row.latency_ms is not None else latency.get(place)
             if took_ms is not None:
-                self._set(_CHECKPOINT_LATENCY, place, took_ms)
+                self.store.set(_CHECKPOINT_LATENCY, place, took_ms)
             recent = [(at_s, ms) for at_s, ms in before.get(place, ()) if at_s > now_s - _CHECKPOINTS_S]
             if row.latency_ms is not None:
                 recent.append((now_s, row.latency_ms))
@@ -154,21 +156,21 @@ class Recorder(WindowRecorder):
                 values = [ms for _, ms in recent]
                 parts = {"min": min(values), "max": max(values), "avg": sum(values) / len(values)}
                 for part, value in parts.items():
-                    self._set(f"{_CHECKPOINT_LATENCY}_{part}", place, value)
+                    self.store.set(f"{_CHECKPOINT_LATENCY}_{part}", place, value)
 
     def record_phase(self, query: str, phase: str, seconds: float) -> None:
         """Record how long one phase of a query's micro-batch took."""
-        with self._lock:
+        with self.store.lock:
             name = "kafka_mirror_batch_duration_seconds"
-            histogram = self._histogram(name, (query, phase))
+            histogram = self.store.histogram(name, (query, phase))
             counts = [0] * len(histogram.counts)
             counts[bisect_left(BY_NAME[name].bounds, seconds)] = 1
             histogram.add(counts, seconds)
 
     def record_query(self, name: str, *, is_active: bool) -> None:
         """Record whether a streaming query runs."""
-        with self._lock:
-            self._set("kafka_mirror_query_active", (name,), 1.0 if is_active else 0.0)
+        with self.store.lock:
+            self.store.set("kafka_mirror_query_active", (name,), 1.0 if is_active else 0.0)
 
     # --- what polls find ---------------------------------------------------------------------------------------
 
@@ -184,71 +186,71 @@ class Recorder(WindowRecorder):
             now_s: When the rows got their status, epoch seconds.
         """
         counts = Counter(row.status for row in rows)
-        with self._lock:
+        with self.store.lock:
             for row in rows:
                 self._row(row, read_s)
             self._judged_s[flow] = now_s
             for status in FLOW_STATUSES:
-                self._set("kafka_mirror_partitions", (*flow, status.name.lower()), counts[status])
+                self.store.set("kafka_mirror_partitions", (*flow, status.name.lower()), counts[status])
 
     def _row(self, row: LagRow, read_s: float) -> None:
         labels = row.key
         if row.log_end is not None:
             self._ends_s[labels] = read_s
-            self._set("kafka_mirror_source_end_offset", labels, row.log_end)
+            self.store.set("kafka_mirror_source_end_offset", labels, row.log_end)
             if row.log_start is not None:
-                self._set("kafka_mirror_source_start_offset", labels, row.log_start)
+                self.store.set("kafka_mirror_source_start_offset", labels, row.log_start)
             if row.offset is not None and row.lag is not None:
-                self._set("kafka_mirror_replicated_offset", labels, row.offset)
-                self._set("kafka_mirror_lag_records", labels, row.lag)
+                self.store.set("kafka_mirror_replicated_offset", labels, row.offset)
+                self.store.set("kafka_mirror_lag_records", labels, row.lag)
                 if row.replicated_until_s is not None:
-                    self._set(UNTIL, labels, row.replicated_until_s)
-        self._set("kafka_mirror_partition_status", labels, row.status)
-        self._set("kafka_mirror_partition_behind_open_transaction", labels, int(bool(row.held_by)))
+                    self.store.set(UNTIL, labels, row.replicated_until_s)
+        self.store.set("kafka_mirror_partition_status", labels, row.status)
+        self.store.set("kafka_mirror_partition_behind_open_transaction", labels, int(bool(row.held_by)))
 
     def record_headroom(self, topic: Labels, seconds: float | None) -> None:
         """Record how long retention leaves a topic's first unreplicated record; None: no limit."""
-        with self._lock:
+        with self.store.lock:
             if seconds is None:
-                self._series["kafka_mirror_retention_headroom_seconds"].pop(topic, None)
+                self.store.series["kafka_mirror_retention_headroom_seconds"].pop(topic, None)
             else:
-                self._set("kafka_mirror_retention_headroom_seconds", topic, seconds)
+                self.store.set("kafka_mirror_retention_headroom_seconds", topic, seconds)
 
     def record_poll(self, flow: Labels, *, now_s: float, took_s: float) -> None:
         """Record that a flow's offsets were read."""
-        with self._lock:
-            self._set("kafka_mirror_last_poll_timestamp_seconds", flow, now_s)
-            self._set("kafka_mirror_poll_duration_seconds", flow, took_s)
+        with self.store.lock:
+            self.store.set("kafka_mirror_last_poll_timestamp_seconds", flow, now_s)
+            self.store.set("kafka_mirror_poll_duration_seconds", flow, took_s)
 
     def record_config_drift(self, flow: Labels, settings: Mapping[str, int]) -> None:
         """Record how many settings of each remote topic differ; other topics are unknown."""
         name = "kafka_mirror_config_drift_settings"
-        with self._lock:
-            others = {labels: value for labels, value in self._series[name].items() if labels[:2] != flow}
-            self._series[name] = others | {(*flow, topic): count for topic, count in settings.items()}
+        with self.store.lock:
+            others = {labels: value for labels, value in self.store.series[name].items() if labels[:2] != flow}
+            self.store.series[name] = others | {(*flow, topic): count for topic, count in settings.items()}
 
     def record_acl_drift(self, flow: Labels, missing: int) -> None:
         """Record how many ACLs the target's topics lack."""
-        with self._lock:
-            self._set("kafka_mirror_acl_drift", flow, missing)
+        with self.store.lock:
+            self.store.set("kafka_mirror_acl_drift", flow, missing)
 
     def record_heartbeat(self, flow: Labels, *, now_s: float) -> None:
         """Record that a flow's target has acknowledged a heartbeat."""
-        with self._lock:
-            self._set("kafka_mirror_last_heartbeat_timestamp_seconds", flow, now_s)
+        with self.store.lock:
+            self.store.set("kafka_mirror_last_heartbeat_timestamp_seconds", flow, now_s)
 
     def record_cluster(self, flow: Labels, alias: str, *, is_up: bool) -> None:
         """Record whether a cluster responded to a flow."""
-        with self._lock:
-            self._set("kafka_mirror_cluster_up", (*flow, alias), 1.0 if is_up else 0.0)
+        with self.store.lock:
+            self.store.set("kafka_mirror_cluster_up", (*flow, alias), 1.0 if is_up else 0.0)
 
     def record_cluster_clock(self, flow: Labels, alias: str, skew_s: float | None, *, now_s: float) -> None:
         """Record how far a cluster's clock is ahead of this machine's; None if unknown."""
-        with self._lock:
-            self._series[CLOCK].pop((*flow, alias), None)
+        with self.store.lock:
+            self.store.series[CLOCK].pop((*flow, alias), None)
             if skew_s is not None:
                 self._clocks_s[*flow, alias] = now_s
-                self._set(CLOCK, (*flow, alias), skew_s)
+                self.store.set(CLOCK, (*flow, alias), skew_s)
 
     def record_drill(
         self, flow: Labels, found: Mapping[str, float | None], *, steps: Mapping[tuple[str, str], float]
@@ -260,16 +262,16 @@ class Recorder(WindowRecorder):
             found: By the end of a family's name, after `kafka_mirror_drill_`; None if unknown.
             steps: Seconds by run and step.
         """
-        with self._lock:
+        with self.store.lock:
             for name, value in found.items():
-                self._series[f"kafka_mirror_drill_{name}"].pop(flow, None)
+                self.store.series[f"kafka_mirror_drill_{name}"].pop(flow, None)
                 if value is not None:
-                    self._set(f"kafka_mirror_drill_{name}", flow, value)
-            family = self._series["kafka_mirror_drill_step_seconds"]
+                    self.store.set(f"kafka_mirror_drill_{name}", flow, value)
+            family = self.store.series["kafka_mirror_drill_step_seconds"]
             for labels in [labels for labels in family if labels[:2] == flow]:
                 del family[labels]
             for step, took_s in steps.items():
-                self._set("kafka_mirror_drill_step_seconds", (*flow, *step), took_s)
+                self.store.set("kafka_mirror_drill_step_seconds", (*flow, *step), took_s)
 
     def record_gaps(
         self, flow: Labels, found: Mapping[str, tuple[int, int]] | None, *, last_s: float | None = None
@@ -281,57 +283,57 @@ class Recorder(WindowRecorder):
             found: Entries and their offsets, by effect; None if the ledger cannot be read.
             last_s: When the last entry was found, epoch seconds; None before the first.
         """
-        with self._lock:
+        with self.store.lock:
             for name in ("kafka_mirror_gaps", "kafka_mirror_gap_offsets"):
-                for labels in [labels for labels in self._series[name] if labels[:2] == flow]:
-                    del self._series[name][labels]
-            self._series["kafka_mirror_last_gap_timestamp_seconds"].pop(flow, None)
+                for labels in [labels for labels in self.store.series[name] if labels[:2] == flow]:
+                    del self.store.series[name][labels]
+            self.store.series["kafka_mirror_last_gap_timestamp_seconds"].pop(flow, None)
             for effect, (entries, offsets) in (found or {}).items():
-                self._set("kafka_mirror_gaps", (*flow, effect), entries)
-                self._set("kafka_mirror_gap_offsets", (*flow, effect), offsets)
+                self.store.set("kafka_mirror_gaps", (*flow, effect), entries)
+                self.store.set("kafka_mirror_gap_offsets", (*flow, effect), offsets)
             if last_s is not None:
-                self._set("kafka_mirror_last_gap_timestamp_seconds", flow, last_s)
+                self.store.set("kafka_mirror_last_gap_timestamp_seconds", flow, last_s)
 
     # --- what a comparison finds -----------------------------------------------------------------------------
 
     def record_verified(self, labels: Labels, *, equal: int, wrong: int) -> None:
         """Add records of a partition that were found equal, and different or missing ones."""
-        with self._lock:
-            self._add("kafka_mirror_verified_records_total", labels, equal)
-            self._add("kafka_mirror_verify_differences_total", labels, wrong)
+        with self.store.lock:
+            self.store.add("kafka_mirror_verified_records_total", labels, equal)
+            self.store.add("kafka_mirror_verify_differences_total", labels, wrong)
 
     def record_verify_round(self, flow: Labels, *, left: int, now_s: float) -> None:
         """Record the end of a verification round, and the records left for later rounds."""
-        with self._lock:
-            self._set("kafka_mirror_verify_waiting_records", flow, left)
-            self._set("kafka_mirror_last_verify_timestamp_seconds", flow, now_s)
+        with self.store.lock:
+            self.store.set("kafka_mirror_verify_waiting_records", flow, left)
+            self.store.set("kafka_mirror_last_verify_timestamp_seconds", flow, now_s)
 
     # --- what is mirrored --------------------------------------------------------------------------------------
 
     def keep_only(self, partitions: Collection[Labels]) -> None:
         """Remove the series of partitions that left their flow, and of topics without partitions."""
         wanted = set(partitions)
-        with self._lock:
+        with self.store.lock:
             self._ends_s = {labels: at_s for labels, at_s in self._ends_s.items() if labels in wanted}
-            series_of = [(BY_NAME[name].labels, series) for name, series in self._series.items()]
-            for names, series in [*series_of, *self._began.items()]:
+            series_of = [(BY_NAME[name].labels, series) for name, series in self.store.series.items()]
+            for names, series in [*series_of, *self.store.began_s.items()]:
                 _keep_partitions(series, names, wanted)
 
     def record_share(
         self, flow: Labels, *, owned: Collection[int], slots: int, processes: int, has_conflict: bool
     ) -> None:
         """Record this process' share of a flow; remove the series of other slots."""
-        with self._lock:
-            _keep_slots(self._series, flow, owned)
-            self._set("kafka_mirror_slots_owned", flow, len(owned))
-            self._set("kafka_mirror_slots", flow, slots)
-            self._set("kafka_mirror_processes", flow, processes)
-            self._set("kafka_mirror_settings_conflict", flow, 1.0 if has_conflict else 0.0)
+        with self.store.lock:
+            _keep_slots(self.store.series, flow, owned)
+            self.store.set("kafka_mirror_slots_owned", flow, len(owned))
+            self.store.set("kafka_mirror_slots", flow, slots)
+            self.store.set("kafka_mirror_processes", flow, processes)
+            self.store.set("kafka_mirror_settings_conflict", flow, 1.0 if has_conflict else 0.0)
 
     def keep_flows(self, *, served: Set[Labels], led: Set[Labels]) -> None:
         """Remove series of flows that this process does not serve or, for leaders' series, lead."""
-        with self._lock:
-            _keep_flows(self._series, served=served, led=led)
+        with self.store.lock:
+            _keep_flows(self.store.series, served=served, led=led)
             self._judged_s = {flow: at_s for flow, at_s in self._judged_s.items() if flow in served}
 
 

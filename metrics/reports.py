@@ -18,6 +18,7 @@ _SPARK_TYPES = {
     float: "double",
     float | None: "double",
     bool: "boolean",
+    bool | None: "boolean",
     list[int]: "array<bigint>",
 }
 
@@ -80,6 +81,7 @@ class WindowReport(NamedTuple):
     reason: str  # why the partition is paused; "" if it is not
     is_paused_by_operator: bool
     is_topic_in_question: bool
+    are_offsets_identical: bool | None = None  # None: offsets are translated, or were not compared in this window
     of_slot: SlotReport | None = None  # None if another row has it
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Sequence
-from typing import Any
 
-from metrics.catalogue import BY_NAME, CATALOGUE
 from metrics.last_errors import LastErrors
 from metrics.reports import Measured, SlotReport, WindowReport
-from metrics.series import Histogram, Labels, Pairs
+from metrics.series import Labels, Pairs
+from metrics.store import Store
 
 SPENT_ON = ("lease", "source", "target", "packing")
 HISTOGRAMS = {"age": "kafka_mirror_record_age_seconds", "latency": "kafka_mirror_replication_latency_seconds"}
@@ -20,74 +17,15 @@ _RATES = ("kafka_mirror_record_rate", "kafka_mirror_byte_rate")
 _PAUSES = ("kafka_mirror_partition_paused", "kafka_mirror_partition_paused_by_operator")
 
 
-class Store:
-    """Series by family and labels, and since when counters count. Thread-safe.
-
-    Hold the lock to call a method whose name begins with an underscore.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._series: dict[str, dict[Labels, Any]] = {spec.name: {} for spec in CATALOGUE}
-        # When counters began, by the names and values of their labels: counters with the same ones are made and removed together.
-        self._began: dict[tuple[str, ...], dict[Labels, float]] = {}
-        for spec in CATALOGUE:
-            if not spec.labels:
-                self._add(spec.name, (), 0.0)
-
-    def began(self) -> dict[tuple[str, ...], dict[Labels, float]]:
-        """Return when counters began (epoch seconds), by names and values of their labels."""
-        with self._lock:
-            return {names: dict(began) for names, began in self._began.items()}
-
-    def value(self, name: str, labels: Labels) -> float | None:
-        """Return one series' value (not of a histogram), None if it does not exist."""
-        with self._lock:
-            found: float | None = self._series[name].get(labels)
-            return found
-
-    def info(self, name: str, labels: Labels) -> None:
-        """Record a fact as labels of a constant 1."""
-        with self._lock:
-            self._set(name, labels, 1.0)
-
-    def count(self, name: str, labels: Labels = ()) -> None:
-        """Add one to a counter."""
-        with self._lock:
-            self._add(name, labels, 1)
-
-    def _begin(self, name: str, labels: Labels) -> None:
-        """Create a counter at 0 if it is new."""
-        if labels not in self._series[name]:
-            self._series[name][labels] = 0.0
-            self._began.setdefault(BY_NAME[name].labels, {}).setdefault(labels, time.time())
-
-    def _add(self, name: str, labels: Labels, amount: float) -> None:
-        """Add to a counter, or to a gauge that is a sum."""
-        if BY_NAME[name].kind == "counter":
-            self._begin(name, labels)
-        self._series[name][labels] = self._series[name].get(labels, 0.0) + amount
-
-    def _set(self, name: str, labels: Labels, value: float) -> None:
-        self._series[name][labels] = value
-
-    def _histogram(self, name: str, labels: Labels) -> Histogram:
-        found: Histogram | None = self._series[name].get(labels)
-        if found is None:
-            found = Histogram([0] * (len(BY_NAME[name].bounds) + 1), began_s=time.time())
-            self._series[name][labels] = found
-        return found
-
-
-class WindowRecorder(Store):
+class WindowRecorder:
     """The series of partitions and slots that windows report."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self.last_errors = LastErrors()
         self._reported: dict[Labels, set[Labels]] = {}  # by slot: the partitions of its last report
 
-    def record_windows(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
+    def record(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
         """Record replication reports."""
         for row in rows:
             self._report(row, now_s)
@@ -101,25 +39,25 @@ class WindowRecorder(Store):
         for row in rows:
             slot = _slot_of(row)
             written[slot] = written.get(slot, 0) + row.records
-        with self._lock:
+        with self._store.lock:
             for row in rows:
                 if row.of_slot is not None:
                     slot = _slot_of(row)
-                    self._add("kafka_mirror_slot_written_records_total", slot, written[slot])
-                    self._set("kafka_mirror_slot_write_rate", slot, written.pop(slot) / _seconds(row))
+                    self._store.add("kafka_mirror_slot_written_records_total", slot, written[slot])
+                    self._store.set("kafka_mirror_slot_write_rate", slot, written.pop(slot) / _seconds(row))
 
     def _idle(self, rows: Sequence[WindowReport], now_s: float) -> None:
         """Zero the rates of partitions that the slot's previous report had and this one lacks."""
         reported: dict[Labels, set[Labels]] = {}
         for row in rows:
             reported.setdefault(_slot_of(row), set()).add(_place(row))
-        with self._lock:
+        with self._store.lock:
             for slot, places in reported.items():
                 for labels in self._reported.get(slot, set()) - places:
                     self.last_errors.record(labels, "", now_s)
-                    if labels in self._series[_RATES[0]]:  # else it has left the flow
+                    if labels in self._store.series[_RATES[0]]:  # else it has left the flow
                         for name in (*_RATES, *_PAUSES):
-                            self._set(name, labels, 0.0)
+                            self._store.set(name, labels, 0.0)
                         for name in _SPREADS.values():
                             self._record_no_measurement(name, labels)
             self._reported |= reported
@@ -127,30 +65,32 @@ class WindowRecorder(Store):
     def _record_no_measurement(self, name: str, labels: Labels) -> None:
         """Remove min, max and avg, which shows a gap; the last value stays."""
         for part in ("min", "max", "avg"):
-            self._series[f"{name}_{part}"].pop(labels, None)
+            self._store.series[f"{name}_{part}"].pop(labels, None)
 
     def _clocks(self, rows: Sequence[WindowReport]) -> None:
-        with self._lock:
+        with self._store.lock:
             for slot, seconds in clock_skews(rows).items():
-                self._set("kafka_mirror_clock_skew_seconds", slot, seconds)
+                self._store.set("kafka_mirror_clock_skew_seconds", slot, seconds)
 
     def _report(self, row: WindowReport, now_s: float) -> None:
         labels = _place(row)
         seconds = _seconds(row)
-        with self._lock:
-            self._add("kafka_mirror_record_count_total", labels, row.records)
-            self._add("kafka_mirror_byte_count_total", labels, row.bytes)
-            self._add("kafka_mirror_records_lost_total", labels, row.lost)
-            self._add("kafka_mirror_offset_rewinds_total", labels, row.rewinds)
+        with self._store.lock:
+            self._store.add("kafka_mirror_record_count_total", labels, row.records)
+            self._store.add("kafka_mirror_byte_count_total", labels, row.bytes)
+            self._store.add("kafka_mirror_records_lost_total", labels, row.lost)
+            self._store.add("kafka_mirror_offset_rewinds_total", labels, row.rewinds)
             by_error = bool(row.reason) and not row.is_paused_by_operator
             self.last_errors.record(labels, row.reason if by_error else "", now_s)
             for name, value in zip(_RATES, (row.records / seconds, row.bytes / seconds), strict=True):
-                self._set(name, labels, value)
+                self._store.set(name, labels, value)
             for name, is_paused in zip(_PAUSES, (by_error, row.is_paused_by_operator), strict=True):
-                self._set(name, labels, 1.0 if is_paused else 0.0)
-            self._set("kafka_mirror_last_progress_timestamp_seconds", labels[:2], now_s)
+                self._store.set(name, labels, 1.0 if is_paused else 0.0)
+            if row.are_offsets_identical is not None:
+                self._store.set("kafka_mirror_offsets_identical", labels, 1.0 if row.are_offsets_identical else 0.0)
+            self._store.set("kafka_mirror_last_progress_timestamp_seconds", labels[:2], now_s)
             if row.last_timestamp_ms is not None:
-                self._set("kafka_mirror_last_record_timestamp_seconds", labels, row.last_timestamp_ms / 1000)
+                self._store.set("kafka_mirror_last_record_timestamp_seconds", labels, row.last_timestamp_ms / 1000)
             where = (("partition", str(row.partition)), ("window", str(row.window_id)))
             for measure, measured in (("age", row.age), ("latency", row.latency)):
                 self._spread(_SPREADS[measure], labels, measured, row.records)
@@ -162,37 +102,37 @@ class WindowRecorder(Store):
         if measured.last_ms is None or measured.min_ms is None or measured.max_ms is None:
             self._record_no_measurement(name, labels)
             return
-        self._set(name, labels, measured.last_ms)
-        self._set(f"{name}_min", labels, measured.min_ms)
-        self._set(f"{name}_max", labels, measured.max_ms)
-        self._set(f"{name}_avg", labels, measured.sum_ms / records)
+        self._store.set(name, labels, measured.last_ms)
+        self._store.set(f"{name}_min", labels, measured.min_ms)
+        self._store.set(f"{name}_max", labels, measured.max_ms)
+        self._store.set(f"{name}_avg", labels, measured.sum_ms / records)
 
     def _distribution(self, name: str, labels: Labels, measured: Measured, where: Pairs, now_s: float) -> None:
-        histogram = self._histogram(name, labels)
+        histogram = self._store.histogram(name, labels)
         histogram.add(measured.counts, measured.sum_ms / 1000)
         if measured.max_ms is not None:
             histogram.exemplify(measured.max_ms / 1000, where, now_s)
 
     def _slot(self, slot: Labels, window: SlotReport, seconds: float) -> None:
         is_late = window.takeovers == 0 and window.lease_wait_ms > LATE_S * 1000
-        self._add("kafka_mirror_windows_total", slot, 1)
-        self._add("kafka_mirror_takeovers_total", slot, window.takeovers)
-        self._add("kafka_mirror_late_handovers_total", slot, 1 if is_late else 0)
-        self._set("kafka_mirror_turn_wait_seconds", slot, window.lease_wait_ms / 1000)
-        self._set("kafka_mirror_read_ahead_bytes", slot, window.read_ahead_bytes)
-        self._set("kafka_mirror_read_ahead_records", slot, window.read_ahead_records)
-        self._add("kafka_mirror_slot_polled_records_total", slot, window.polled_records)
-        self._set("kafka_mirror_slot_poll_rate", slot, window.polled_records / seconds)
+        self._store.add("kafka_mirror_windows_total", slot, 1)
+        self._store.add("kafka_mirror_takeovers_total", slot, window.takeovers)
+        self._store.add("kafka_mirror_late_handovers_total", slot, 1 if is_late else 0)
+        self._store.set("kafka_mirror_turn_wait_seconds", slot, window.lease_wait_ms / 1000)
+        self._store.set("kafka_mirror_read_ahead_bytes", slot, window.read_ahead_bytes)
+        self._store.set("kafka_mirror_read_ahead_records", slot, window.read_ahead_records)
+        self._store.add("kafka_mirror_slot_polled_records_total", slot, window.polled_records)
+        self._store.set("kafka_mirror_slot_poll_rate", slot, window.polled_records / seconds)
         if window.polls:
-            self._set("kafka_mirror_slot_poll_ms_avg", slot, 1000 * window.polling_s / window.polls)
-            self._set("kafka_mirror_slot_poll_ms_max", slot, 1000 * window.longest_poll_s)
+            self._store.set("kafka_mirror_slot_poll_ms_avg", slot, 1000 * window.polling_s / window.polls)
+            self._store.set("kafka_mirror_slot_poll_ms_max", slot, 1000 * window.longest_poll_s)
         else:
             for part in ("avg", "max"):  # no series if no fetch brought records
-                self._series[f"kafka_mirror_slot_poll_ms_{part}"].pop(slot, None)
+                self._store.series[f"kafka_mirror_slot_poll_ms_{part}"].pop(slot, None)
         for cluster, throttled_s in zip(slot, (window.source_throttled_s, window.target_throttled_s), strict=False):
-            self._add("kafka_mirror_throttled_seconds_total", (*slot[:2], cluster), throttled_s)
+            self._store.add("kafka_mirror_throttled_seconds_total", (*slot[:2], cluster), throttled_s)
         for what, spent_s in spent(window, seconds).items():
-            self._add("kafka_mirror_slot_seconds_total", (*slot, what), spent_s)
+            self._store.add("kafka_mirror_slot_seconds_total", (*slot, what), spent_s)
 
 
 def _seconds(row: WindowReport) -> float:

@@ -114,7 +114,9 @@ class Appliance:
             self._folder.take()
             stack.callback(self._folder.leave)
             self.port = self._serve(stack)
-            self.recorder.info("kafka_mirror_build_info", (__version__, platform.python_version(), version("pyspark")))
+            self.recorder.store.info(
+                "kafka_mirror_build_info", (__version__, platform.python_version(), version("pyspark"))
+            )
             self.poller.load()
             self._begin()
             stack.callback(self._memberships.end)
@@ -189,7 +191,7 @@ class Appliance:
             port,
             tries=MOST_HERE if mirror.is_listen_default else 1,
             is_ready=lambda: self._is_ready,
-            errors=self.recorder.last_errors.text,
+            errors=self.recorder.windows.last_errors.text,
             status=lambda: ProcessStatus.of(self.recorder.snapshot()).text(),
             access=mirror.http,
         )
@@ -262,7 +264,7 @@ class Appliance:
         }
 
     def _reported(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
-        self.recorder.record_windows(rows, now_s=now_s)
+        self.recorder.windows.record(rows, now_s=now_s)
         self._flow_progress.record_windows(rows, now_s=now_s)
         odd = {(row.source, row.target) for row in rows if row.rewinds or row.is_topic_in_question}
         with_gaps = {(row.source, row.target) for row in rows if row.rewinds or row.lost}
@@ -282,7 +284,7 @@ class Appliance:
         answer_failover(families, now_s=now_s, flows=_objectives(self.flows), reporting_groups=led_flows(self.flows))
         return exposition(
             families,
-            self.recorder.began(),
+            self.recorder.store.began(),
             wanted=wanted,
             max_series=mirror.metrics_max_series,
             strimzi_names=mirror.metrics_strimzi_names,
@@ -330,7 +332,7 @@ class Appliance:
                 continue
             for ended in [ended for query in queries for ended in query.revive()]:
                 count = restarts.one_more()
-                self.recorder.count("kafka_mirror_query_restarts_total")
+                self.recorder.store.count("kafka_mirror_query_restarts_total")
                 log.error("%s; started again (%d)", ended, count)
                 if count > RESTARTS_BEFORE_GIVING_UP:
                     raise StreamTerminated(f"{ended}; given up after {count} restarts in {RESTARTS_COUNT_S:.0f} s")

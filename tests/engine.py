@@ -81,7 +81,7 @@ class LocalEngine:
 
     def progress(self, name: str, stream: str, rows: Sequence[Any], took_s: float) -> None:
         """Record what a query did, as the listener of Spark's queries does."""
-        self._recorder.count("kafka_mirror_listener_events_total", ("progress",))
+        self._recorder.store.count("kafka_mirror_listener_events_total", ("progress",))
         if rows:
             self._streams[stream].take(rows, now_s=time.time())
         self._recorder.record_phase(name, "addBatch", took_s)

@@ -160,7 +160,7 @@ class _Watcher:
             while not self._appliance.is_stopping and (deadline is None or time.monotonic() < deadline):
                 labels = self._labels()
                 probe.watch({(remote, int(partition)) for _, _, remote, partition in labels})
-                if any(self._appliance.recorder.value("kafka_mirror_record_age_ms", each) for each in labels):
+                if any(self._appliance.recorder.store.value("kafka_mirror_record_age_ms", each) for each in labels):
                     probe.begin()
                 self._draw(labels)
                 time.sleep(REDRAW_S)
@@ -190,7 +190,9 @@ class _Watcher:
         deadline = time.monotonic() + DRAIN_S
         polled = self._appliance.poller.polls
         while time.monotonic() < deadline:
-            lags = [self._appliance.recorder.value("kafka_mirror_lag_records", labels) for labels in self._labels()]
+            lags = [
+                self._appliance.recorder.store.value("kafka_mirror_lag_records", labels) for labels in self._labels()
+            ]
             # Two whole polls after the end of production, so that the log ends are final.
             if (
                 self._appliance.poller.polls >= polled + 2
@@ -240,8 +242,8 @@ def lag_table(recorder: Recorder, partitions: Iterable[Labels]) -> str:
     rows = [COLUMNS]
     for labels in sorted(partitions, key=lambda labels: (*labels[:3], int(labels[3]))):
         source, target, topic, partition = labels
-        values = (_show(recorder.value(name, labels)) for name in VALUES)
-        code = recorder.value("kafka_mirror_partition_status", labels)
+        values = (_show(recorder.store.value(name, labels)) for name in VALUES)
+        code = recorder.store.value("kafka_mirror_partition_status", labels)
         status = "-" if code is None else Status(int(code)).name
         rows.append((f"{source}->{target}", topic, partition, *values, status))  # type: ignore[arg-type]
     return aligned(rows, right=NUMBERS)

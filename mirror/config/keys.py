@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from mirror.config import values
 from mirror.config.properties import DEFAULT, Entry
 from mirror.config.settings import CheckpointSettings, Every, HeartbeatSettings, OffsetSyncSettings
-from mirror.config.table import BIDIRECTIONAL_KEY, EXACTLY_ONCE_KEY, SETTINGS
+from mirror.config.table import BIDIRECTIONAL_KEY, EXACTLY_ONCE_KEY, IDENTICAL_KEY, OFFSETS_KEY, SETTINGS
+from mirror.config.transforms import TopicTransform
 from mirror.config.values import refusal
+from mirror.model.transforms import Drop
 from mirror.policy.filters import NameFilter
 from mirror.policy.naming import (
     JAVA_PACKAGE,
@@ -74,6 +76,24 @@ class Keys:
                 "is true, and topics do not keep their names. Write replication.policy.class = IdentityReplicationPolicy, "
                 "or leave this out.",
             )
+        return found
+
+    def identical_topics(self, *, is_bidirectional: bool, transforms: Iterable[TopicTransform]) -> NameFilter:
+        """Return the topics whose records have the same offsets on both clusters."""
+        everything = (".*",) if self[OFFSETS_KEY] == "identical" else ()
+        listed = IDENTICAL_KEY in self._own
+        found = NameFilter(include=self[IDENTICAL_KEY] if listed else everything, exclude=())
+        if found.include:
+            entry = self._own[IDENTICAL_KEY if listed else OFFSETS_KEY]
+            for is_wrong, other in (
+                (self.is_exactly_once(), f"{EXACTLY_ONCE_KEY} = enabled, whose transactions take offsets themselves"),
+                (is_bidirectional, f"{BIDIRECTIONAL_KEY} = true, by which producers write to both clusters"),
+                (any(isinstance(one.transform.change, Drop) for one in transforms), "transforms that drop records"),
+            ):
+                if is_wrong:
+                    raise refusal(
+                        entry, f"keeps the offset of each record. It does not go with {other}. Remove one of the two."
+                    )
         return found
 
     def is_exactly_once(self) -> bool:

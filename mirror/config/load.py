@@ -183,6 +183,7 @@ def _flow(
     offsets_topic, group = worker.get(OFFSETS_TOPIC_KEY), worker.get(GROUP_KEY)
     keys = Keys({**merged(found.flow(pair)), **worker})
     offset_syncs, policy = keys.offset_syncs(), keys.policy(pair.source)
+    is_bidirectional, transforms = keys.is_bidirectional(policy), transforms_of(merged(found.flow(pair)))
     return Flow(
         source=clusters[pair.source],
         target=clusters[pair.target],
@@ -201,8 +202,9 @@ def _flow(
         takeover_connectors=keys[TAKEOVER_KEY],
         on_recreated=keys[RECREATED_KEY],
         rpo_objective_s=keys[RPO_KEY],
-        transforms=transforms_of(merged(found.flow(pair))),
-        is_bidirectional=keys.is_bidirectional(policy),
+        transforms=transforms,
+        is_bidirectional=is_bidirectional,
+        identical_topics=keys.identical_topics(is_bidirectional=is_bidirectional, transforms=transforms),
         transaction_ms=mirror.transaction_ms if keys.is_exactly_once() else 0,
         heartbeats=keys.heartbeats(),
         has_canaries=mirror.drill_enabled and has_back,

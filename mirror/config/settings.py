@@ -19,6 +19,7 @@ from mirror.policy.naming import ReplicationPolicy
 from mirror.policy.recreated import OnRecreated
 from mirror.policy.topic_configs import ConfigSync
 
+NO_TOPICS = NameFilter(include=(), exclude=())
 _DIGEST_DIGITS = 12
 _OF_A_MACHINE = re.compile(r'[\w.]+\.location="[^"]*"')  # key stores and certificates may lie elsewhere on each machine
 _FLOW_CLIENTS = ("offset_syncs_producer", "consumer", "producer", "source_admin", "target_admin")  # fields of Flow
@@ -115,6 +116,7 @@ class Flow:
     takeover_connectors: tuple[str, ...] = ()  # whose positions in that topic are the flow's
     is_bidirectional: bool = False  # topics keep their names both ways, and each record is replicated once
     transforms: tuple[TopicTransform, ...] = ()  # of its records
+    identical_topics: NameFilter = NO_TOPICS  # whose records have the same offsets on both clusters
     has_canaries: bool = False  # replicates the canary topics of its drill and the reverse flow's
     source_group: str = ""  # group on the source whose offsets are the positions before there are any, and show them
 

@@ -46,6 +46,8 @@ RECREATED_KEY = "mirror.recreated.topics"
 RPO_KEY = "mirror.rpo.objective.seconds"
 BIDIRECTIONAL_KEY = "mirror.identity.bidirectional"
 TAKEOVER_KEY = "mirror.takeover.connectors"
+OFFSETS_KEY = "mirror.offsets"
+IDENTICAL_KEY = "mirror.offsets.identical.topics"
 
 
 def _row(scope: Scope, key: str, type_: Type, default: str | None, **more: Any) -> Callable[[str], Setting]:
@@ -170,6 +172,14 @@ TABLE = (
     _flow(BIDIRECTIONAL_KEY, BOOLEAN, "false")(
         "Under `IdentityReplicationPolicy`: flows go both ways between two clusters, and each record is replicated once "
         "([both-ways.md](both-ways.md)). Set it for both flows."
+    ),
+    _flow(OFFSETS_KEY, one_of("translated", "identical"), "translated")(
+        "With `identical`, each record has the same offset on the target as on the source "
+        "([identical-offsets.md](identical-offsets.md)). Not with exactly once, with `mirror.identity.bidirectional`, or with "
+        "transforms that drop records."
+    ),
+    _flow(IDENTICAL_KEY, PATTERNS, None, shown_default="all with `mirror.offsets=identical`, else none")(
+        "Topics of the source whose offsets are identical. The offsets of the others are translated."
     ),
     _flow(TAKEOVER_KEY, NAMES, "MirrorSourceConnector")(
         "Names of the source connectors whose positions a flow without positions starts at. MirrorMaker's dedicated process "

@@ -299,6 +299,15 @@ def transforms_of(flow: Flow, topic: TopicPair) -> Transforms:
     return () if flow.policy.is_heartbeats(name) or is_canary(name) else of_topic(flow.transforms, topic.remote)
 
 
+def is_identical(flow: Flow, topic: TopicPair) -> bool:
+    """Return whether a topic's records have the same offsets on both clusters.
+
+    Heartbeats and canaries do not.
+    """
+    name = topic.source.name
+    return not (flow.policy.is_heartbeats(name) or is_canary(name)) and flow.identical_topics.matches(name)
+
+
 def flow_plan(
     flow: Flow,
     topics: list[TopicPair],
@@ -341,6 +350,7 @@ def flow_plan(
             is_loop=topic.source.name in going_round,
             transforms=done[topic.remote],
             is_hidden=topic.source.is_hidden,
+            is_identical=is_identical(flow, topic),
         )
         for topic in topics
         for partition in range(_replicated(topic, remote_partitions, is_spread=spread_over(topic) > 0))

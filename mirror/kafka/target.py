@@ -5,21 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
+from types import ModuleType
 from typing import Any
 
 from mirror.config.clients import ClientOptions
 from mirror.kafka.client import Client
+from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, check
 from mirror.kafka.group_offsets import GroupOffsets
+from mirror.kafka.messages import Request
 from mirror.kafka.metadata import id_text
 from mirror.kafka.producer import Announced, Producer
-from mirror.kafka.protocol import COORDINATOR_S
+from mirror.kafka.protocol import COORDINATOR_S, ApiKey
 from mirror.kafka.transactional_producer import Confirm, Rotated, TransactionalProducer, TransactionStateError
 from mirror.model.record_batches import Outgoing
 from mirror.model.sequences import NextSequence
 from mirror.model.topic_partition import TopicPartition
 
 log = logging.getLogger("mirror")
+
+DELETE_S = 5.0
 
 
 class Target(GroupOffsets):
@@ -35,9 +41,13 @@ class Target(GroupOffsets):
         request_bytes: int,
         transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
+        has_empty_partitions: bool = False,
         announced: Announced | None = None,
     ) -> None:
-        """Make a client that is not connected yet; `announced` as of Producer."""
+        """Make a client that is not connected yet.
+
+        `announced` as of Producer, `has_empty_partitions` as of TransactionalProducer.
+        """
         super().__init__(Client(options, is_abortive=True), answer_s=COORDINATOR_S)
         common: dict[str, Any] = {
             "request_bytes": request_bytes,
@@ -47,7 +57,11 @@ class Target(GroupOffsets):
         }
         self._transactions = (
             TransactionalProducer(
-                self._client, transactional_id=transactional_id, transaction_timeout_ms=transaction_timeout_ms, **common
+                self._client,
+                transactional_id=transactional_id,
+                transaction_timeout_ms=transaction_timeout_ms,
+                has_empty_partitions=has_empty_partitions,
+                **common,
             )
             if transactional_id is not None
             else None
@@ -150,6 +164,10 @@ class Target(GroupOffsets):
         """Open a transaction; `send` needs one."""
         self._transactional().begin()
 
+    async def enter_transaction(self, places: Collection[TopicPartition]) -> dict[TopicPartition, KafkaError]:
+        """Add partitions without a batch to the transaction, as TransactionalProducer.enter does."""
+        return await self._transactional().enter(places)
+
     async def commit_transaction(
         self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]], confirm: Confirm | None = None
     ) -> None:
@@ -165,6 +183,23 @@ class Target(GroupOffsets):
     async def abort_transaction(self) -> None:
         """Take back what was sent since the transaction began."""
         await self._transactional().abort()
+
+    async def delete_before(self, place: TopicPartition, offset: int) -> None:
+        """Delete the records of a partition before an offset; raises KafkaError."""
+        topic, partition = place
+
+        def build(module: ModuleType, _: int) -> Any:
+            part = module.DeleteRecordsPartition(partition_index=partition, offset=offset)
+            topics = (module.DeleteRecordsTopic(name=topic, partitions=(part,)),)
+            return module.DeleteRecordsRequest(topics=topics, timeout=timedelta(seconds=DELETE_S))
+
+        node = self.leader(topic, partition)
+        if node is None:
+            raise BrokerError(ErrorCode.leader_not_available, f"{topic}-{partition}")
+        answer = await self._client.ask(node, Request(ApiKey.DELETE_RECORDS, 0, 2, build, waits_s=DELETE_S))
+        for found in answer.topics:
+            for part in found.partitions:
+                check(part.error_code, f"{topic}-{partition}")
 
     def _transactional(self) -> TransactionalProducer:
         if self._transactions is None:

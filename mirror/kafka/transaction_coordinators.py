@@ -14,7 +14,14 @@ from mirror.kafka.client import CoordinatorType, Purpose
 from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, check
 from mirror.kafka.messages import Request
 from mirror.kafka.producer import ProducerClosedError, Requester
-from mirror.kafka.transaction_requests import ProducerState, add_offsets, commit_offsets, init_producer_id
+from mirror.kafka.transaction_requests import (
+    ProducerState,
+    add_offsets,
+    add_partitions,
+    added,
+    commit_offsets,
+    init_producer_id,
+)
 from mirror.model.topic_partition import TopicPartition
 
 log = logging.getLogger("mirror")
@@ -93,6 +100,24 @@ class TransactionCoordinators:
                 raise StuckError(f"{key}: its last transaction does not end")
             await asyncio.sleep(MARKERS_S if is_busy else self._retry_s)
         raise ProducerClosedError
+
+    async def add_partitions(
+        self, who: ProducerState, places: Collection[TopicPartition]
+    ) -> dict[TopicPartition, KafkaError]:
+        """Add partitions to a transaction of the first version; return why some cannot be added. Raises KafkaError."""
+        failed: dict[TopicPartition, KafkaError] = {}
+        wanted = set(places)
+        while wanted:
+            answer = await self.ask(
+                add_partitions(who, wanted), lambda found: codes_of(added(found)), key=who.transactional_id
+            )
+            for where, code in added(answer):
+                if code is ErrorCode.operation_not_attempted:
+                    continue  # because another one cannot be added: it is asked for again without that
+                wanted.discard(where)
+                if code is not ErrorCode.none:
+                    failed[where] = BrokerError(code, f"{where[0]}-{where[1]} cannot enter the transaction")
+        return failed
 
     async def add_group(self, who: ProducerState, group: str) -> None:
         """Add a group to a transaction of the first version; raises KafkaError."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from enum import Enum
 from typing import Any
 
@@ -51,6 +51,82 @@ class TransactionState(Enum):
     ENDING = "is committed or aborted"
 
 
+class TransactionalIds:
+    """The transactional id in use, and spare ones if its last transaction does not end.
+
+    A coordinator does not fence the producer of such a transaction, which may continue later: see TransactionalProducer.commit.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        coordinators: TransactionCoordinators,
+        *,
+        timeout_ms: int,
+        identified: Callable[[str, Any], Awaitable[None]],
+    ) -> None:
+        """Use `name` first. `identified` gets the id and the response of each InitProducerId."""
+        self.current: str = name
+        self._name = name
+        self._coordinators = coordinators
+        self._timeout_ms = timeout_ms
+        self._identified = identified
+        self._spare = 0
+        self._rotated: Rotated | None = None
+        self._fencing: asyncio.Task[None] | None = None
+
+    async def open(self, spare: int, rotated: Rotated | None) -> None:
+        """Fence the earlier producer of the id; as TransactionalProducer.open."""
+        self._spare, self._rotated = spare, rotated
+        await self.renew()
+
+    async def renew(self) -> None:
+        """Get a new epoch, which aborts an open transaction, or use a spare id.
+
+        Raises KafkaError.
+        """
+        try:
+            await self._identify()
+        except StuckError:
+            await self.rotate()
+
+    async def rotate(self) -> None:
+        """Use a spare transactional id, if the transaction before does not end; raises KafkaError."""
+        for _ in range(SPARES):
+            if self._rotated is None:
+                raise StuckError(f"{self.current}: its last transaction does not end")
+            self._spare = (self._spare + 1) % SPARES
+            await self._rotated(self._spare)
+            try:
+                await self._identify()
+            except StuckError:
+                continue
+            return
+        raise StuckError(f"{self._name}: none of its transactions ends")
+
+    def fence_before(self) -> None:
+        """Fence the id that was in use before.
+
+        Its producer may come back when what it waits for has ended.
+        """
+        if self._spare:
+            before = self._named((self._spare - 1) % SPARES)
+            self._fencing = asyncio.get_running_loop().create_task(self._coordinators.fence(before, self._timeout_ms))
+
+    def close(self) -> None:
+        """Fence nothing more."""
+        if self._fencing is not None:
+            self._fencing.cancel()
+
+    async def _identify(self) -> None:
+        self.current = self._named(self._spare)
+        answer, self._timeout_ms = await self._coordinators.identify(self.current, self._timeout_ms)
+        await self._identified(self.current, answer)
+
+    def _named(self, spare: int) -> str:
+        return f"{self._name}.spare-{spare}" if spare else self._name
+
+
 class TransactionalProducer(Producer):
     """A producer whose batches count when their transaction is committed."""
 
@@ -60,15 +136,21 @@ class TransactionalProducer(Producer):
     # shows it; here a commit would make the batch count, and its records would be sent again.
     perhaps_appended = (*Producer.perhaps_appended, ErrorCode.not_leader_or_follower)
 
-    def __init__(self, *args: Any, transactional_id: str, transaction_timeout_ms: int, **kwargs: Any) -> None:
-        """As a Producer; the id's earlier producers are fenced by `open`."""
+    def __init__(
+        self,
+        *args: Any,
+        transactional_id: str,
+        transaction_timeout_ms: int,
+        has_empty_partitions: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """As a Producer; the id's earlier producers are fenced by `open`.
+
+        `has_empty_partitions`: transactions have partitions without a batch, as only the first version of the protocol allows.
+        """
         super().__init__(*args, **kwargs)
         self.transactional_id: str = transactional_id
-        self._base_id = transactional_id
-        self._spare = 0
-        self._rotated: Rotated | None = None
-        self._fencing: asyncio.Task[None] | None = None
-        self._transaction_timeout_ms = transaction_timeout_ms
+        self._is_first = has_empty_partitions
         self._state = TransactionState.NONE
         self._added: set[TopicPartition] = set()  # to the open transaction
         self._to_add: dict[TopicPartition, _Delivery] = {}
@@ -77,6 +159,9 @@ class TransactionalProducer(Producer):
         self._is_uncertain = False  # a batch of the open transaction has no outcome: it can only be aborted
         self._coordinators = TransactionCoordinators(
             self._client, retry_s=self._retry_s, is_closed=lambda: self.is_closed
+        )
+        self._ids = TransactionalIds(
+            transactional_id, self._coordinators, timeout_ms=transaction_timeout_ms, identified=self._named
         )
         self._is_second = False  # which version of the protocol the cluster speaks
         self._held_up: list[_Delivery] = []  # wait for the transaction before to end, or for another id
@@ -95,57 +180,29 @@ class TransactionalProducer(Producer):
         Raises:
             KafkaError: the cluster refuses.
         """
-        self._spare, self._rotated = spare, rotated
         self._state = TransactionState.NONE
-        try:
-            await self._identify(self._named(spare))
-        except StuckError:
-            await self._rotate()
+        await self._ids.open(spare, rotated)
         await self._agree()
-        if spare:
-            # Who was in use before that may come back when what it waits for has ended.
-            fencing = self._coordinators.fence(self._named((spare - 1) % SPARES), self._transaction_timeout_ms)
-            self._fencing = self._loop.create_task(fencing)
+        self._ids.fence_before()
 
     async def _agree(self) -> None:
         """Find out which version of the protocol to speak."""
         try:
-            node = await self._client.coordinator(CoordinatorType.TRANSACTION, self._named(self._spare))
+            node = await self._client.coordinator(CoordinatorType.TRANSACTION, self._ids.current)
             level = await self._client.feature(node, _FEATURE, Purpose.COORDINATION)
         except KafkaError as error:
             log.debug("%s: its coordinator does not report its transaction version: %s", self.transactional_id, error)
             return  # the first one, which every broker speaks
-        self._is_second = level >= _SECOND
+        self._is_second = level >= _SECOND and not self._is_first
         self.by_name, self.by_id = (_SECOND_BY_NAME, _SECOND_BY_ID) if self._is_second else (_FIRST, _FIRST)
 
-    def _named(self, spare: int) -> str:
-        return f"{self._base_id}.spare-{spare}" if spare else self._base_id
-
-    async def _identify(self, name: str) -> None:
+    async def _named(self, name: str, answer: Any) -> None:
         self.transactional_id = name
-        answer, self._transaction_timeout_ms = await self._coordinators.identify(name, self._transaction_timeout_ms)
         await self._identified(answer)
 
     @property
     def _who(self) -> ProducerState:
         return ProducerState(self.transactional_id, self._id, self._epoch)
-
-    async def _rotate(self) -> None:
-        """Use a spare transactional id, if the transaction before does not end; raises KafkaError.
-
-        A coordinator does not fence the producer of such a transaction, which may continue later: see `commit`.
-        """
-        for _ in range(SPARES):
-            if self._rotated is None:
-                raise StuckError(f"{self.transactional_id}: its last transaction does not end")
-            self._spare = (self._spare + 1) % SPARES
-            await self._rotated(self._spare)
-            try:
-                await self._identify(self._named(self._spare))
-            except StuckError:
-                continue
-            return
-        raise StuckError(f"{self._base_id}: none of its transactions ends")
 
     def begin(self) -> None:
         """Open a transaction."""
@@ -153,6 +210,16 @@ class TransactionalProducer(Producer):
         self._state = TransactionState.OPEN
         self._added.clear()
         self._has_group = self._has_appended = False
+
+    async def enter(self, places: Collection[TopicPartition]) -> dict[TopicPartition, KafkaError]:
+        """Add partitions without a batch to the open transaction; return why some cannot be added.
+
+        Such a partition gets the marker that ends the transaction. Raises KafkaError.
+        """
+        self._expect(TransactionState.OPEN)
+        failed = await self._coordinators.add_partitions(self._who, places)
+        self._added |= set(places) - failed.keys()
+        return failed
 
     async def commit(
         self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]], confirm: Confirm | None = None
@@ -183,10 +250,7 @@ class TransactionalProducer(Producer):
         if self._is_uncertain and not (self._is_second and (self._added or self._has_group)):
             # NextSequence numbers are not known either then. A new epoch begins with 0, and ends the transaction of the old one.
             self._is_uncertain = False
-            try:
-                await self._identify(self._named(self._spare))
-            except StuckError:
-                await self._rotate()
+            await self._ids.renew()
         elif self._added or self._has_group:
             self._is_uncertain = False  # the second version ends a transaction by a new epoch anyway
             await self._ended(is_committed=False)
@@ -207,7 +271,8 @@ class TransactionalProducer(Producer):
     def close(self) -> None:
         """As of a Producer."""
         super().close()
-        for task in (self._adding, self._fencing, self._rotating):
+        self._ids.close()
+        for task in (self._adding, self._rotating):
             if task is not None:
                 task.cancel()
 
@@ -246,7 +311,7 @@ class TransactionalProducer(Producer):
                 try:
                     await self._add_to_transaction(adding)
                 except StuckError:
-                    await self._rotate()
+                    await self._ids.rotate()
                     await self._add_to_transaction(adding)
             except KafkaError as error:
                 for delivery in adding.values():
@@ -318,7 +383,7 @@ class TransactionalProducer(Producer):
         await self._pause()
         if not self._has_appended:
             try:
-                await self._rotate()
+                await self._ids.rotate()
             except KafkaError as error:
                 failure = error
             for queue in self._queues.values():
@@ -337,11 +402,9 @@ class TransactionalProducer(Producer):
 
     async def _commit_offsets(self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         for part in in_parts(offsets):
-            if self._is_second:
-                self._has_group = True
-            if not self._has_group:
+            if not (self._is_second or self._has_group):
                 await self._coordinators.add_group(self._who, group)
-                self._has_group = True
+            self._has_group = True
             await self._coordinators.commit_offsets(self._who, group, part, is_second=self._is_second)
 
     async def _ended(self, *, is_committed: bool) -> None:

@@ -228,7 +228,7 @@ class Poller:
         self, plan: FlowPlan, flow: _Flow, failures: Sequence[ClusterUnavailable], *, is_whole: bool
     ) -> None:
         for failure in failures:
-            self._recorder.count("kafka_mirror_poll_errors_total", (plan.source, plan.target))
+            self._recorder.store.count("kafka_mirror_poll_errors_total", (plan.source, plan.target))
             level = logging.DEBUG if flow.had_failure else logging.WARNING
             log.log(level, "%s: the lag cannot be polled: %s", plan.name, failure)
         if failures:
@@ -341,13 +341,13 @@ class Polling:
                 self._poll(state)
             except Exception:
                 log.exception("%s: a poll failed", state.flow.name)
-                self.recorder.count("kafka_mirror_poll_errors_total", state.name)
+                self.recorder.store.count("kafka_mirror_poll_errors_total", state.name)
             self.stop.wait(max(0.0, due_s - time.monotonic()))
 
     def _poll(self, state: FlowState) -> None:
         plan = state.served()
         if plan is not None and plan.labels:
             for names in {(labels[2], topic) for (topic, _), labels in plan.labels.items()}:
-                self.recorder.info("kafka_mirror_topic_info", (*state.name, *names))
+                self.recorder.store.info("kafka_mirror_topic_info", (*state.name, *names))
             since_s = state.membership.since_s if state.membership is not None else 0.0
             self.poller.poll(plan, state.source, state.target, since_s=since_s)

@@ -61,7 +61,7 @@ class PlannedPartition(NamedTuple):
     `spread_over`: number of partitions of the remote topic if it differs from the source's; else 0.
     `upstream`: ids of the topics that its records came from. `is_loop`: one of these is on the target; it is not replicated,
     because its records would go round in a loop. `transforms`: the transforms of its records. `is_hidden`: the source no
-    longer shows its topic to this client.
+    longer shows its topic to this client. `is_identical`: its records have the same offsets on both clusters.
     """
 
     topic: str
@@ -75,6 +75,7 @@ class PlannedPartition(NamedTuple):
     is_loop: bool = False
     transforms: Transforms = ()
     is_hidden: bool = False
+    is_identical: bool = False
 
     @property
     def on_source(self) -> TopicPartition:
@@ -216,6 +217,10 @@ class FlowPlan:
     def transactional_id(self, slot: int) -> str:
         """Name of a slot's transactional producer: to open it fences the one before."""
         return f"{self.group}.{slot}"
+
+    def filler_id(self, slot: int) -> str:
+        """Name of the transactional id by which a slot occupies offsets without a record."""
+        return f"{self.transactional_id(slot)}.offsets"
 
     def producer_id(self, slot: int) -> str | None:
         """Return a slot's transactional id, None if it uses no transactions."""

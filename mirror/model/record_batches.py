@@ -223,6 +223,7 @@ def rebatch(
     level: int | None = None,
     transforms: Transforms = (),
     until: int | None = None,
+    is_contiguous: bool = False,
 ) -> list[Outgoing]:
     """Decode the records from `position` on, and pack them into new batches in order.
 
@@ -236,6 +237,7 @@ def rebatch(
         level: Of the codec; None for its default.
         transforms: Transforms of the records, which may drop some.
         until: Source offset of the first record that must not be packed; None: all are packed.
+        is_contiguous: Start a new batch after each gap between source offsets.
 
     Returns:
         Batches that together cover every record that is not dropped; none if there is none.
@@ -256,7 +258,8 @@ def rebatch(
                 if changed is None:
                     continue
                 record = changed
-            if not packer.append(record.timestamp, record.body, record.offset):
+            is_gap = is_contiguous and packer.count and record.offset != packer.behind
+            if is_gap or not packer.append(record.timestamp, record.body, record.offset):
                 done.append(packer.build())
                 packer = Packer(codec, max_bytes, level)
                 packer.append(record.timestamp, record.body, record.offset)
@@ -293,7 +296,7 @@ class Packer:
         self.next_offset = 0
         self._first = self._min = self._max = self._sum = 0  # timestamps, epoch ms
         self._runs: list[list[int]] = []  # [first source offset, first index, records]
-        self._behind = -1  # source offset after the last run
+        self.behind = -1  # source offset after the last run
 
     def append(self, timestamp: int, body: bytes, source: int) -> bool:
         """Add the record of that source offset; False when the batch is full."""
@@ -315,11 +318,11 @@ class Packer:
         elif timestamp < self._min:
             self._min = timestamp
         self._sum += timestamp
-        if source == self._behind:
+        if source == self.behind:
             self._runs[-1][2] += 1
         else:
             self._runs.append([source, count, 1])
-        self._behind = self.next_offset = source + 1
+        self.behind = self.next_offset = source + 1
         self.count = count + 1
         return True
 

@@ -14,6 +14,7 @@ ABSENT = "is not there on the target"
 AWAITS = "its last batch may still be appended to the target's log"
 RESTS = "it is paused until its position is set (kafka-mirror positions)"
 GOES_ROUND = "its records came from the target, and would go round in a loop between the clusters"
+NOT_IDENTICAL = "offsets are no longer identical"
 FORGOTTEN = "the position went with it, and it is paused until that is put back"
 
 

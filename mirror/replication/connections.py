@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from mirror.config.clients import client_options, produce_options
 from mirror.handover.lease import NETWORK
 from mirror.kafka.fetcher import Source
+from mirror.kafka.remote_logs import RemoteLogs
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import FlowPlan, Window
 from mirror.model.slot_lease import GRACE_S
@@ -36,6 +37,7 @@ class Connections:
     target: Target
     transactional_id: str | None  # that the target writes by
     both_ways: BidirectionalState | None = None  # where the flow is bidirectional
+    remote_logs: RemoteLogs | None = None  # of partitions with identical offsets
     # partitions of the source that had data at the end of this process' last window
     busy: frozenset[TopicPartition] = frozenset()
     is_dirty: bool = False  # something was left unacknowledged: the producer must not live on
@@ -49,6 +51,27 @@ class Connections:
     def throttled_s(self) -> Throttled:
         """For how long brokers have asked these clients to wait."""
         return Throttled(self.source.throttled_s, self.target.throttled_s)
+
+    async def logs_of(self, plan: FlowPlan, window: Window) -> RemoteLogs:
+        """Return the client for the logs of partitions with identical offsets."""
+        name, logs = plan.filler_id(window.slot), self.remote_logs
+        if logs is None or logs.is_closed or logs.name != name:
+            if logs is not None:
+                await _close(logs, within_s=GRACE_S)
+            logs = self.remote_logs = RemoteLogs(client_options(plan.producer), name)
+        return logs
+
+    def abort(self) -> None:
+        """Send nothing more to the target."""
+        self.target.abort()
+        if self.remote_logs is not None:
+            self.remote_logs.abort()
+
+    async def close(self) -> None:
+        """Close all clients, in bounded time."""
+        for client in (self.target, self.remote_logs, self.source):
+            if client is not None:
+                await _close(client, within_s=2 * GRACE_S)
 
     async def renew_source(self, plan: FlowPlan) -> None:
         """Read through new connections from now on."""
@@ -86,10 +109,8 @@ class ConnectionRegistry:
     async def forget(self, name: str) -> None:
         """Close a flow's clients, in bounded time; the next window opens new ones."""
         connections = self._by_flow.pop(name, None)
-        if connections is None:
-            return
-        for client in (connections.target, connections.source):
-            await _close(client, within_s=2 * GRACE_S)
+        if connections is not None:
+            await connections.close()
 
 
 def _target(plan: FlowPlan, transactional_id: str | None, both_ways: BidirectionalState | None) -> Target:
@@ -103,7 +124,7 @@ def _target(plan: FlowPlan, transactional_id: str | None, both_ways: Bidirection
     )
 
 
-async def _close(client: Source | Target, *, within_s: float) -> None:
+async def _close(client: Source | Target | RemoteLogs, *, within_s: float) -> None:
     async def closed() -> None:
         with contextlib.suppress(*NETWORK):
             await client.close()

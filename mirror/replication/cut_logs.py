@@ -80,7 +80,7 @@ def _may_be_cut(partition: Partition) -> bool:
 
     Only this flow must write to it, and its target offsets must be known.
     """
-    is_ours = partition.assigned.keeps_partition and partition.registered is None
+    is_ours = partition.assigned.keeps_partition and partition.registered is None and partition.remote_log is None
     return is_ours and partition.start is None and bool(TopicIds.parse(partition.ids).target)
 
 

@@ -347,6 +347,8 @@ class Fetching:
             log.error("%s: %s-%d: %s", self.name, *key, said)
             partition.record_gap(Effect.LOST, Cause.RETENTION, asked, earliest - 1, said)
             partition.moved(earliest)
+            if partition.remote_log is not None:
+                partition.remote_log.dispose(earliest)
             return
         partition.fetch.truncate(latest)
         self.on_doubt(partition)

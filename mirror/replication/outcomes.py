@@ -41,6 +41,7 @@ def in_question(
         p
         for p in partitions
         if p.pause.kind is Pause.NONE
+        and p.remote_log is None  # compared before its first write (mirror.replication.alignment)
         and (
             p.outcome_unknown_until_ms
             or is_unclean

@@ -13,7 +13,9 @@ from mirror.kafka.metadata import id_of
 from mirror.kafka.protocol import EARLIEST
 from mirror.model.flow_plan import PlannedPartition
 from mirror.model.gaps import Cause, Effect, Gap, with_gap
+from mirror.model.identical_offsets import Fill
 from mirror.model.leader_epochs import LeaderEpochs
+from mirror.model.offset_map import OffsetRun
 from mirror.model.offset_map_tail import Tail
 from mirror.model.paused_topics import REASON as BY_OPERATOR
 from mirror.model.record_batches import Batch, Outgoing, Round
@@ -180,6 +182,43 @@ class FetchState:
 
 
 @dataclass(slots=True, eq=False)
+class RemoteLog:
+    """The log of a remote partition whose offsets are identical to the source's.
+
+    ================ =================================================================================
+    end is None      not compared with the source's log since the last failure: nothing may be written
+    end is an offset the next record must have this offset; gaps before it are filled
+    ================ =================================================================================
+    """
+
+    end: int | None = None
+    disposable_before: int = (
+        0  # records before this offset need not stay: the source has none there, or they were skipped
+    )
+    is_identical: bool | None = None  # the last finding of this window, None without one
+
+    def compared(self, end: int, *, disposable_before: int) -> None:
+        """Record that the log agrees with the source's, up to its end."""
+        self.end, self.disposable_before, self.is_identical = end, disposable_before, True
+
+    def diverged(self) -> None:
+        """Record that the logs have different offsets."""
+        self.end, self.is_identical = None, False
+
+    def doubt(self) -> None:
+        """Forget the end: it is read again before the next write."""
+        self.end = None
+
+    def grow(self, end: int) -> None:
+        """Record where the log ends now."""
+        self.end = end
+
+    def dispose(self, offset: int) -> None:
+        """Record that the source has no records before an offset."""
+        self.disposable_before = max(self.disposable_before, offset)
+
+
+@dataclass(slots=True, eq=False)
 class Partition:
     """State of one partition inside a window.
 
@@ -211,6 +250,7 @@ class Partition:
     pause: PauseState = field(default_factory=PauseState)
     backlog: Backlog = field(default_factory=Backlog)
     fetch: FetchState = field(default_factory=FetchState)
+    remote_log: RemoteLog | None = field(init=False)  # None: offsets are translated
     in_flight: bool = False
     has_arrived: bool = False  # something of it, in this window
     tally: Tally = field(default_factory=Tally)
@@ -220,6 +260,7 @@ class Partition:
 
     def __post_init__(self) -> None:
         self.on_source, self.on_target = self.assigned.on_source, self.assigned.on_target
+        self.remote_log = RemoteLog() if self.assigned.is_identical else None
 
     # --- its position --------------------------------------------------------------------------------------------
 
@@ -258,6 +299,30 @@ class Partition:
         if base >= 0 and self.assigned.keeps_partition:
             self.tail.acknowledged(outgoing.runs, base)
             self.next_target_offset = base + 1
+
+    def filled(self, fill: Fill, *, is_mapped: bool) -> None:
+        """Record that offsets without a record are occupied on the target.
+
+        `is_mapped`: a reader at one of them continues at the same offset on the target.
+        """
+        if is_mapped:
+            self.tail.acknowledged((OffsetRun(fill.start, 0, fill.offsets),), fill.start)
+            self.next_target_offset = fill.end
+        self.passed(fill.end)
+
+    def align(self, position: int, log_end: int, appended: int) -> None:
+        """Continue at another position, because the target's log ends at `log_end`.
+
+        `appended`: records after the last position that are there, -1 if unknown.
+        """
+        sequence = self.sequence
+        if position > self.acked:
+            self.tail.acknowledged((OffsetRun(self.acked, 0, position - self.acked),), self.acked)
+        else:
+            self.tail.runs.cut(log_end)
+        self.moved(position)
+        self.number(sequence.after(appended) if sequence is not None and appended >= 0 else None)
+        self.rewrite_position()
 
     def rewind(self, to: int | None = None) -> None:
         """Read again from the last acknowledgement, or from the position of a commit."""
@@ -303,6 +368,8 @@ class Partition:
         """Forget all that is about the topic before, which another one replaced."""
         self.place_again()
         self.next_target_offset, self.sequence, self.epochs = 0, None, LeaderEpochs()
+        if self.remote_log is not None:
+            self.remote_log.doubt()
 
     def passed(self, offset: int) -> None:
         """Advance `acked` past an offset; never move it back.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mirror.kafka.errors import SILENCES, KafkaError
@@ -34,6 +34,7 @@ class Placement:
     identities: Identities
     pauses: Pauses
     delivery: Delivery
+    on_placed: Callable[[Partition], None]  # gets a partition that has its start
 
     def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -130,6 +131,7 @@ class Placement:
             partition.place(answer)
             self.pauses.end(partition)
             self.delivery.placed(partition)
+            self.on_placed(partition)
         else:
             self.pauses.back_off(partition, f"the source does not report its start offset: {answer}")
             partition.doubt()  # what has no leader yet may have been created since the plan was made

@@ -8,6 +8,7 @@ from itertools import chain
 
 from mirror.config.clients import ProduceOptions
 from mirror.model import record_batches, repartition
+from mirror.model.identical_offsets import Fill, Step, next_step
 from mirror.model.record_batches import Batch, Outgoing, Round
 from mirror.model.transforms import TransformError
 from mirror.replication.partition import Partition
@@ -15,6 +16,13 @@ from mirror.replication.read_ahead import ReadAhead
 
 TINY_BYTES = 8 * 1024  # a smaller batch costs more as a request than repacking its records
 TINY_RUN = 2  # this many tiny batches waiting are worth decoding
+
+
+class NotIdenticalError(Exception):
+    """The target's log ends after the offset of the next record."""
+
+    def __init__(self, log_end: int) -> None:
+        super().__init__(f"the target's log already ends at offset {log_end}")
 
 
 class Repacking:
@@ -29,11 +37,14 @@ class Repacking:
         self._read_ahead = read_ahead
         self.spent_s = 0.0
 
-    def next_round(self, partition: Partition) -> Round | None:
+    def next_round(self, partition: Partition) -> Round | Fill | None:
         """Return what is sent next of a partition, None if nothing waits.
+
+        With identical offsets that may be a gap of the source's log, which is filled first.
 
         Raises:
             TransformError: a transform refuses the next record.
+            NotIdenticalError: the next record would get another offset than it has on the source.
         """
         began = time.perf_counter()
         try:
@@ -43,6 +54,17 @@ class Repacking:
                 passed = pack(partition)
                 if not ready:
                     self._read_ahead.pass_over(partition, passed)  # compaction, or a transform, has left nothing
+            if (remote_log := partition.remote_log) is not None and remote_log.end is not None:
+                step = next_step(
+                    remote_log.end,
+                    _first_offset(ready),
+                    partition.acked,
+                    disposable_before=remote_log.disposable_before,
+                )
+                if step is Step.DIVERGE:
+                    raise NotIdenticalError(remote_log.end)
+                if isinstance(step, Fill):
+                    return step
             return self._fitting(partition) if ready else None
         finally:
             self.spent_s += time.perf_counter() - began
@@ -117,6 +139,7 @@ class Repacking:
                     max_bytes=self._batch_size,
                     transforms=partition.assigned.transforms,
                     until=until,
+                    is_contiguous=partition.remote_log is not None,
                 )
             except TransformError as error:
                 if until is not None or error.offset <= partition.acked:
@@ -137,6 +160,11 @@ class Repacking:
                 break
             run += 1
         return run
+
+
+def _first_offset(ready: deque[Round]) -> int | None:
+    """Return the source offset of the first record that waits; None without one."""
+    return next(iter(ready[0].batches.values())).runs[0].source if ready else None
 
 
 def _alone(partition: Partition, outgoing: Outgoing) -> Round:

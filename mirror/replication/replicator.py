@@ -15,6 +15,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
 from mirror.model.paused_topics import Paused
 from mirror.model.topic_partition import TopicPartition
+from mirror.replication.alignment import Alignment, LogComparison
 from mirror.replication.delivery import Delivery
 from mirror.replication.fetching import Fetching, raise_failure
 from mirror.replication.identities import Identities
@@ -50,8 +51,11 @@ class Replicator:
         ProducerRegistry | None
     )  # returns which of the source's records the reverse flow wrote; None: there is none
 
+    comparison: LogComparison | None = None  # how to compare logs; None: no partition has identical offsets
+
     def __post_init__(self) -> None:
         by_key = {p.on_source: p for p in self.partitions}
+        self._alignment = self._make_alignment() if self.comparison is not None else None
         self._placement = Placement(
             name=self.name,
             source=self.source,
@@ -59,6 +63,7 @@ class Replicator:
             identities=self.identities,
             pauses=self.pauses,
             delivery=self.delivery,
+            on_placed=self._placed,
         )
         self._sending = Sending(
             name=self.name,
@@ -69,6 +74,7 @@ class Replicator:
             delivery=self.delivery,
             lease=self.delivery.lease_term,
             on_doubt=self._placement.doubt,
+            alignment=self._alignment,
         )
         self._fetching = Fetching(
             name=self.name,
@@ -83,6 +89,28 @@ class Replicator:
             written_back=self.written_back,
         )
         self.has_silent_source = False  # a fetch had no answer in time: its connection may be half-open
+
+    def _make_alignment(self) -> Alignment:
+        assert self.comparison is not None
+        return Alignment(
+            name=self.name,
+            source=self.source,
+            comparison=self.comparison,
+            partitions=[p for p in self.partitions if p.remote_log is not None],
+            pauses=self.pauses,
+            read_ahead=self.read_ahead,
+            isolation_level=self.fetch.isolation_level,
+            on_aligned=lambda partition: self._sending.send_next(partition),
+            on_doubt=lambda partition: self._placement.doubt(partition),
+        )
+
+    def _placed(self, partition: Partition) -> None:
+        """Bring the log of a new remote partition to its start.
+
+        There may be nothing to copy.
+        """
+        if partition.remote_log is not None:
+            self._sending.send_next(partition)
 
     @property
     def needs_new_producer(self) -> bool:
@@ -111,12 +139,15 @@ class Replicator:
     async def run(self, stop: asyncio.Event) -> None:
         """Replicate until `stop` is set, then wait for nothing but the running requests."""
         self.delivery.begin(self._sending, self.read_ahead, self.pauses, stop)
-        placing = asyncio.create_task(self._placement.run(self._fetching))
+        tasks = [asyncio.create_task(self._placement.run(self._fetching))]
+        if self._alignment is not None:
+            tasks.append(asyncio.create_task(self._alignment.run()))
         try:
             while not stop.is_set():
                 self._fetching.follow_leaders()
                 self.pauses.end_standstills()
-                raise_failure(placing)
+                for task in tasks:
+                    raise_failure(task)
                 try:
                     await asyncio.wait_for(stop.wait(), LOOKS_EVERY_S)
                 except TimeoutError:
@@ -125,8 +156,9 @@ class Replicator:
             self._sending.stop()
             self.delivery.stop()
             self.has_silent_source = self._fetching.is_silent()
-            placing.cancel()
-            await asyncio.gather(placing, self._fetching.stop(), return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, self._fetching.stop(), return_exceptions=True)
 
     def follow(self, paused: Paused) -> None:
         """Pause the topics that an operator wants paused, and resume the others."""

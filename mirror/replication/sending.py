@@ -13,13 +13,16 @@ from mirror.kafka.errors import KafkaError, knows_no_such_producer, may_be_of_on
 from mirror.kafka.producer import NotAppendedError, ProducerClosedError, UncertainError, WithdrawnError
 from mirror.kafka.protocol import NO_OFFSET
 from mirror.kafka.target import Target
+from mirror.model.identical_offsets import Fill
 from mirror.model.record_batches import Outgoing, Round
+from mirror.model.reports import NOT_IDENTICAL
 from mirror.model.transforms import TransformError
+from mirror.replication.alignment import Alignment
 from mirror.replication.delivery import Acknowledged, Delivery, hold_back
-from mirror.replication.partition import Partition
+from mirror.replication.partition import Partition, RemoteLog
 from mirror.replication.pauses import Pauses
 from mirror.replication.read_ahead import ReadAhead
-from mirror.replication.repacking import Repacking
+from mirror.replication.repacking import NotIdenticalError, Repacking
 from mirror.runtime.clock import Stopwatch, now_ms
 
 log = logging.getLogger("mirror")
@@ -44,6 +47,7 @@ class Sending:
     # nothing is sent while it is not valid; None: the target itself refuses a producer that may not write
     lease: LeaseTerm | None
     on_doubt: Callable[[Partition], None]  # gets a partition whose remote topic may be another one
+    alignment: Alignment | None = None  # of partitions with identical offsets; None: there are none
 
     def __post_init__(self) -> None:
         self._without_lease: dict[Partition, None] = {}  # in order: waits for a valid lease to send
@@ -90,7 +94,7 @@ class Sending:
 
     def send_next(self, partition: Partition) -> None:
         """Send the next batch of a partition, unless one is in flight: that keeps the order."""
-        if self._is_stopping or partition.in_flight or not self.delivery.admit(partition):
+        if self._is_stopping or partition.in_flight or not self._may_be_written(partition):
             return
         if self.lease is not None and not self.lease.is_valid:
             self._without_lease[partition] = None
@@ -100,11 +104,66 @@ class Sending:
         except TransformError as error:
             self.pauses.refused(partition, str(error))
             return
+        except NotIdenticalError as error:
+            self._not_identical(partition, f"the next record has offset {partition.acked} on the source, and {error}")
+            return
         except Exception as error:  # noqa: BLE001 - after any error of a hostile batch, only its partition stops
             self.pauses.back_off(partition, f"a batch at source offset {partition.acked} cannot be read: {error!r}")
             return
-        if following is not None:
+        if isinstance(following, Fill):
+            self._fill(partition, following)
+        elif following is not None:
             self._send(partition, following)
+
+    def _may_be_written(self, partition: Partition) -> bool:
+        """Return whether something may be sent now.
+
+        If not, `send_next` is called when it may.
+        """
+        remote_log = partition.remote_log
+        if remote_log is not None and self.alignment is not None:
+            if not self.alignment.admit(partition):
+                return False
+            if partition.backlog.is_empty and remote_log.end == partition.acked:
+                return False  # there is nothing to send: it needs no sequence numbers
+        return self.delivery.admit(partition)
+
+    def _fill(self, partition: Partition, fill: Fill) -> None:
+        """Occupy the offsets of a gap, or some of them; then continue."""
+        assert self.alignment is not None
+        self._begin(partition)
+
+        def filled(done: asyncio.Future[int]) -> None:
+            self._end()
+            error = ProducerClosedError() if done.cancelled() else done.exception()
+            partition.settle(has_arrived=error is None)
+            if error is None:
+                self.pauses.end(partition)
+                self.send_next(partition)
+            elif not self._is_stopping:
+                self.pauses.back_off(
+                    partition, f"offsets {fill.start} to {fill.end - 1} have no record, and cannot be filled: {error}"
+                )
+
+        self.alignment.fill(partition, fill).add_done_callback(filled)
+
+    def _begin(self, partition: Partition) -> None:
+        partition.send()
+        self._under_way.start()
+        self._in_flight += 1
+        self._quiet.clear()
+
+    def _end(self) -> None:
+        self._in_flight -= 1
+        if self._in_flight == 0:
+            self._quiet.set()
+            self._under_way.stop()
+
+    def _not_identical(self, partition: Partition, reason: str) -> None:
+        """Stop a partition before its records get other offsets."""
+        assert partition.remote_log is not None
+        partition.remote_log.diverged()
+        self.pauses.until_next_window(partition, f"{NOT_IDENTICAL}: {reason}")
 
     def _send(self, partition: Partition, sending: Round) -> None:
         remote_topic = partition.assigned.remote_topic
@@ -122,10 +181,7 @@ class Sending:
         except KafkaError as error:
             self._producer_failed(partition, error)
             return
-        partition.send()
-        self._under_way.start()
-        self._in_flight += 1
-        self._quiet.clear()
+        self._begin(partition)
         self.delivery.sent()
         read_ms, waiting = now_ms(), set(sent)
 
@@ -139,12 +195,11 @@ class Sending:
 
     def _answered(self, partition: Partition, sending: Round, sent: Sent, read_ms: float) -> None:
         """Record the responses to a partition's batches in flight; then send the next ones."""
-        self._in_flight -= 1
-        if self._in_flight == 0:
-            self._quiet.set()
-            self._under_way.stop()
+        self._end()
         taken = {done: batch for done, batch in sent.items() if not done.cancelled() and done.exception() is None}
         failed = [done for done in sent if done not in taken]
+        if partition.remote_log is not None and not self._is_identical(partition, partition.remote_log, taken):
+            return
         expected = partition.next_target_offset
         for done, batch in taken.items():
             self.delivery.acknowledged(Acknowledged(partition, batch, read_ms, done.result()))
@@ -157,6 +212,26 @@ class Sending:
             self.pauses.end(partition)
             self._check_offset(partition, min((done.result() for done in taken), default=NO_OFFSET), expected)
         self.send_next(partition)
+
+    def _is_identical(self, partition: Partition, remote_log: RemoteLog, taken: Sent) -> bool:
+        """Record the log's end after a batch.
+
+        Return False and stop the partition if the batch has other offsets than on the source.
+        """
+        if not taken:
+            remote_log.doubt()
+            return True
+        ((done, batch),) = taken.items()  # offsets are identical in partitions of the same number only
+        base, expected = done.result(), batch.runs[0].source
+        if base == NO_OFFSET:
+            remote_log.doubt()  # a repeated batch: the log's end shows where it is
+        elif base == expected:
+            remote_log.grow(base + batch.count)
+        else:
+            partition.settle(has_arrived=True)
+            self._not_identical(partition, f"source offset {expected} got offset {base} on the target")
+            return False
+        return True
 
     def _check_offset(self, partition: Partition, base: int, expected: int) -> None:
         """Stop a partition whose batch was appended before earlier ones, until the clusters explain it."""

@@ -19,6 +19,7 @@ from mirror.model.paused_topics import Paused
 from mirror.model.slot_lease import GRACE_S, WindowOutcome
 from mirror.model.slot_ownership import COMMIT_S
 from mirror.model.topic_partition import TopicPartition
+from mirror.replication.alignment import LogComparison
 from mirror.replication.connections import Connections, ended
 from mirror.replication.cut_logs import go_back_to_cuts
 from mirror.replication.delivery import AtLeastOnce, Delivery
@@ -73,7 +74,7 @@ async def serve(plan: FlowPlan, window: Window, state: WorkerState) -> Served:
             return served
         log.warning("%s: slot %d hung past its window and was given up", plan.name, window.slot)
         if (found := connections.find(plan.name)) is not None:
-            found.target.abort()
+            found.abort()
         running.cancel()
         await ended(running, within_s=GRACE_S)
         await connections.forget(plan.name)
@@ -257,14 +258,15 @@ class FlowWindow:
         )
 
     async def _replicate(self, connections: Connections) -> None:
-        plan = self._plan
+        plan, window = self._plan, self._window
         replicator = replicator_of(
             plan,
             connections,
             self._served.partitions,
             self._delivery,
-            tries_all=self._window.is_first_of(MINUTE_MS),
+            tries_all=window.is_first_of(MINUTE_MS),
             logged_reasons=self._state.logged_reasons,
+            comparison=await compared_logs(plan, window, connections, self._lease, is_clean=not self._must_compare),
         )
         replicator.follow(self._paused)
         throttled_s = connections.throttled_s
@@ -289,7 +291,7 @@ class FlowWindow:
         self._served.slot = replicator.report(slot)
         if not drained:
             connections.is_dirty = True
-            connections.target.abort()  # at once: what no broker has received yet never arrives
+            connections.abort()  # at once: what no broker has received yet never arrives
             self._decides_ms = self._delivery.abandon()
         elif self._status is not LeaseStatus.HOLDS:  # the last window of a mirror that stops
             await self._delivery.finish(connections.target)
@@ -385,6 +387,24 @@ class FlowWindow:
         )
 
 
+async def compared_logs(
+    plan: FlowPlan, window: Window, connections: Connections, lease: Lease, *, is_clean: bool
+) -> LogComparison | None:
+    """Return how a window compares logs; None if no partition has identical offsets.
+
+    `is_clean`: the window before has left no transaction open.
+    """
+    if not any(p.is_identical for p in plan.partitions):
+        return None
+    is_first = connections.remote_logs is None
+    others = [plan.filler_id(slot) for slot, _ in lease.others if slot != window.slot]
+    return LogComparison(
+        logs=await connections.logs_of(plan, window),
+        open_elsewhere=None if is_clean else others,
+        is_complete=is_first or window.is_first_of(MINUTE_MS),
+    )
+
+
 async def release_for_dead_attempt(
     plan: FlowPlan, target: Target, lease: Lease, warn: Callable[[str, BaseException], None]
 ) -> None:
@@ -432,6 +452,7 @@ def replicator_of(
     *,
     tries_all: bool,
     logged_reasons: LoggedReasons,
+    comparison: LogComparison | None = None,
 ) -> Replicator:
     """Return a window's replicator.
 
@@ -442,6 +463,7 @@ def replicator_of(
         delivery: That of the window.
         tries_all: Also try partitions to which the target appended nothing, although its metadata show no change.
         logged_reasons: Has what this process logged of them.
+        comparison: How logs are compared, if some partitions have identical offsets.
     """
     target, read_ahead = connections.target, ReadAhead()
     pauses = Pauses(
@@ -465,4 +487,5 @@ def replicator_of(
         identities=Identities(plan, connections.source, target, logged_reasons),
         busy_before=connections.busy,
         written_back=connections.written_back,
+        comparison=comparison,
     )

@@ -94,5 +94,6 @@ def _report(
         reason=partition.pause.reason,
         is_paused_by_operator=partition.pause.is_by_operator,
         is_topic_in_question=partition.pause.is_topic_in_question,
+        are_offsets_identical=None if partition.remote_log is None else partition.remote_log.is_identical,
         of_slot=of_slot,
     )

@@ -95,7 +95,7 @@ def _listening(stack: ExitStack, settings: Settings, recorder: Recorder, listen:
     access, most = settings.mirror.http, settings.mirror.metrics_max_series
     host, port = host_port(Entry(key="--metrics-listen", value=listen, where="option"))
     serving = serve(
-        lambda wanted: exposition(recorder.snapshot(), recorder.began(), wanted=wanted, max_series=most).encode(),
+        lambda wanted: exposition(recorder.snapshot(), recorder.store.began(), wanted=wanted, max_series=most).encode(),
         host,
         port,
         is_ready=lambda: True,

@@ -47,7 +47,7 @@ class Mirror:
             report(place[2], int(place[3]), records=10)._replace(last_timestamp_ms=now_s * 1000)
             for place in self._places
         ]
-        recorder.record_windows(rows, now_s=now_s)
+        recorder.windows.record(rows, now_s=now_s)
         behind = [5 if number % 10 == 0 else 0 for number in range(len(self._places))]
         lags = [
             row_of(place, offset=self._ends - lag, end=self._ends, replicated_until_s=now_s - lag)
@@ -62,7 +62,9 @@ class Mirror:
 
     def scrape(self, wanted: Format) -> bytes:
         """Return what is scraped."""
-        return exposition(self.recorder.snapshot(), self.recorder.began(), wanted=wanted, max_series=10**9).encode()
+        return exposition(
+            self.recorder.snapshot(), self.recorder.store.began(), wanted=wanted, max_series=10**9
+        ).encode()
 
 
 def took_ms(server: Prometheus, board: Board, panel: Panel, *, range_s: float) -> float:

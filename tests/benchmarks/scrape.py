@@ -25,7 +25,7 @@ def filled(partitions: int, *, per_topic: int = 20) -> Recorder:
     for number in range(partitions):
         topic, partition = divmod(number, per_topic)
         place = ("a", "b", f"a.topic-{topic:05d}", str(partition))
-        recorder.record_windows([report(place[2], partition)._replace(last_timestamp_ms=1.0)], now_s=1.0)
+        recorder.windows.record([report(place[2], partition)._replace(last_timestamp_ms=1.0)], now_s=1.0)
         lags.append(row_of(place, offset=999_000, end=1_000_000 + number, replicated_until_s=now_s - 1.5))
     record(recorder, *lags, now_s=now_s)
     return recorder
@@ -61,7 +61,7 @@ def cpu_s(work: Callable[[], object]) -> float:
 
 def whole(recorder: Recorder, wanted: Format) -> bytes:
     """The whole answer in a format."""
-    return exposition(recorder.snapshot(), recorder.began(), wanted=wanted, max_series=10**9).encode()
+    return exposition(recorder.snapshot(), recorder.store.began(), wanted=wanted, max_series=10**9).encode()
 
 
 def main() -> None:

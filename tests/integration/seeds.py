@@ -64,10 +64,10 @@ class World:
         self._scenario = scenario
         self._ends = dict.fromkeys(PLACES, 0)
         self._positions = dict.fromkeys(PLACES, 0)
-        self.recorder.info("kafka_mirror_build_info", ("0.1.0", "3.11", "4.3"))
+        self.recorder.store.info("kafka_mirror_build_info", ("0.1.0", "3.11", "4.3"))
         for place in PLACES:
-            self.recorder.info("kafka_mirror_topic_info", (*place[:3], place[2].removeprefix("a.")))
-        self.recorder.count("kafka_mirror_listener_events_total", ("started",))
+            self.recorder.store.info("kafka_mirror_topic_info", (*place[:3], place[2].removeprefix("a.")))
+        self.recorder.store.count("kafka_mirror_listener_events_total", ("started",))
 
     def tick(self, now_s: float, broken_for_s: float) -> None:
         """Pass one step; `broken_for_s` is 0 while all is well."""
@@ -100,7 +100,7 @@ class World:
             if source_up and place[3] == "0":  # the nearest of the topic's partitions
                 recorder.record_headroom(place[:3], RETENTION_S - waits)
         record(recorder, *lags, now_s=now_s)
-        recorder.record_windows(reported, now_s=now_s)
+        recorder.windows.record(reported, now_s=now_s)
         stalled = int(scenario == "stalled" and broken_for_s > 0)
         recorder.record_flow(("a", "b"), has_begun=True)
         recorder.record_served_partitions(("a", "b"), PLACES, expected=len(PLACES), slots=(0, 1))
@@ -117,7 +117,7 @@ class World:
             recorder.record_acl_drift(("a", "b"), 0)
             rows = [CheckpointReport("a", "b", foreign=0), *self._checkpoints(is_stalled=bool(stalled))]
         else:
-            recorder.count("kafka_mirror_poll_errors_total", ("a", "b"))
+            recorder.store.count("kafka_mirror_poll_errors_total", ("a", "b"))
             rows = [CheckpointReport("a", "b", failure="a does not answer")]
         recorder.record_checkpoints(rows, now_s=now_s)
         recorder.record_heartbeat(("a", "b"), now_s=now_s)
@@ -129,7 +129,7 @@ class World:
             recorder.record_query(lane, is_active=True)
             recorder.record_phase(lane, "addBatch", 10.05)
             recorder.record_phase(lane, "walCommit", 0.02)
-            recorder.count("kafka_mirror_listener_events_total", ("progress",))
+            recorder.store.count("kafka_mirror_listener_events_total", ("progress",))
 
     def _checkpoints(self, *, is_stalled: bool) -> Iterator[CheckpointReport]:
         """Groups that read all that is produced; of the stalled partition one is ahead, the other is refused."""

@@ -43,8 +43,10 @@ class Mirror:
         latency.add(1000, 1200, 11_000, 10)
         measured = latency.measured()
         row = report(partition=7, records=sum(measured.counts))._replace(latency=measured)
-        self.recorder.record_windows([row], now_s=time.time())
-        return exposition(self.recorder.snapshot(), self.recorder.began(), wanted=wanted, max_series=10**6).encode()
+        self.recorder.windows.record([row], now_s=time.time())
+        return exposition(
+            self.recorder.snapshot(), self.recorder.store.began(), wanted=wanted, max_series=10**6
+        ).encode()
 
 
 @contextmanager

@@ -15,7 +15,7 @@ def main() -> int:
     parser.add_argument(
         "--seconds", type=float, default=60.0, help="how long to play, all modes together (default: 60)"
     )
-    parser.add_argument("--mode", choices=(*MODES, "all"), default="all", help="exactly.once.source.support")
+    parser.add_argument("--mode", choices=(*MODES, "all"), default="all", help="how records are delivered")
     parser.add_argument("--seed", type=int, help="play this run alone, and print its trace")
     parser.add_argument("--first", type=int, help="the first seed; by default another one each time")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first run that fails")

@@ -220,6 +220,15 @@ class PartitionLog:
         up_to = self.last_stable if is_committed else self.end
         return [record.value for entry in self._visible(up_to, is_committed=is_committed) for record in _records(entry)]
 
+    def by_offset(self, *, is_committed: bool) -> dict[int, bytes | None]:
+        """Return the same values by their offsets."""
+        up_to = self.last_stable if is_committed else self.end
+        return {
+            entry.base + index: record.value
+            for entry in self._visible(up_to, is_committed=is_committed)
+            for index, record in enumerate(_records(entry))
+        }
+
     def _visible(self, up_to: int, *, is_committed: bool) -> Iterator[Entry]:
         hidden = _spans(self.aborted) if is_committed else {}
         for entry in self.entries:

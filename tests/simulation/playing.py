@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from tests.simulation.scenario import Outcome, play
 
-MODES = ("disabled", "enabled", "changing")  # exactly.once.source.support; the last one: it changes now and then
+# exactly.once.source.support, which changes now and then in the third one; identical offsets
+MODES = ("disabled", "enabled", "changing", "identical")
 
 
 def first_seed() -> int:

@@ -48,17 +48,19 @@ class Outcome:
     digest: int
     virtual_s: float
     windows: int
+    shifted: int  # records with another offset than on the source, where offsets are identical
     trace: list[str] = field(default_factory=list)
 
     @property
     def is_good(self) -> bool:
-        return self.fate.is_clean and self.has_arrived and not self.failures
+        return self.fate.is_clean and self.has_arrived and not self.shifted and not self.failures
 
     def __str__(self) -> str:
         state = "good" if self.is_good else "BAD"
         late = "" if self.has_arrived else ", not all arrived in time"
         wrong = "".join(f"\n  {failure}" for failure in self.failures)
-        return f"{self.mode} seed {self.seed}: {state}: {self.fate}{late}{wrong}"
+        shifted = f", {self.shifted} with other offsets" if self.shifted else ""
+        return f"{self.mode} seed {self.seed}: {state}: {self.fate}{shifted}{late}{wrong}"
 
 
 class Stage:
@@ -69,6 +71,7 @@ class Stage:
         self.dice: random.Random = self.world.dice
         self.network = Network(self.world)
         self.changes_mode = mode == "changing"
+        self.is_identical = mode == "identical"
         self.is_exactly_once = mode == "enabled" or (self.changes_mode and self.dice.random() < 0.5)
         has_transactions = self.is_exactly_once or self.changes_mode
         is_second = has_transactions and self.dice.random() < 0.5
@@ -84,7 +87,7 @@ class Stage:
             self.target,
             TOPICS,
             from_committed=self.is_read_committed,
-            to_committed=has_transactions,
+            to_committed=has_transactions or self.is_identical,
         )
         self.plan = self._plan()
         self._members: dict[str, Members] = {}  # by the name of the group
@@ -109,7 +112,14 @@ class Stage:
     def _plan(self) -> FlowPlan:
         source_id, target_id = self.source.topic_ids.__getitem__, self.target.topic_ids.__getitem__
         assigned = tuple(
-            PlannedPartition(topic, remote, number, id_text(source_id(topic)), remote_id=id_text(target_id(remote)))
+            PlannedPartition(
+                topic,
+                remote,
+                number,
+                id_text(source_id(topic)),
+                remote_id=id_text(target_id(remote)),
+                is_identical=self.is_identical,
+            )
             for topic, remote in TOPICS.items()
             for number in range(PARTITIONS)
         )
@@ -262,6 +272,7 @@ def calm(stage: Stage, seed: int, mode: str) -> Outcome:
         world.digest,
         world.now_s,
         sum(process.windows for process in stage.processes),
+        stage.sides.shifted() if stage.is_identical else 0,
         world.trace or [],
     )
 

@@ -395,7 +395,7 @@ def test_a_group_shows_where_it_resumes_and_the_command(monkeypatch):
 
 def test_the_health_page_shows_what_the_appliance_says_of_itself(monkeypatch):
     recorder = Recorder()
-    recorder.record_windows([report(turn=(30.0, 0))], now_s=1_700_000_000.0)
+    recorder.windows.record([report(turn=(30.0, 0))], now_s=1_700_000_000.0)
     recorder.record_query("lane-0", is_active=True)
     with serving(recorder) as port:
         test = opened(monkeypatch, HEALTHY, "health", metrics_listen=("127.0.0.1", port))

@@ -85,7 +85,7 @@ def test_promtool_objects_to_nothing_but_the_milliseconds():
 @pytest.mark.parametrize("name", ['a"} 1\nup 0\n', "x\\", "a\nb", '"', "\u2028", "é"])
 def test_a_hostile_topic_name_stays_one_label(name):
     recorder = Recorder()
-    recorder.record_windows([report(topic=name)], now_s=1.0)
+    recorder.windows.record([report(topic=name)], now_s=1.0)
     written = text(recorder)
     assert set(complaints(written)) <= IN_MILLISECONDS
     assert not [line for line in written.split("\n") if line.startswith("up ")]
@@ -105,7 +105,7 @@ def test_what_is_written_is_what_a_parser_reads(topic, value):
 
 def test_a_histogram_is_read_as_cumulative_buckets_with_count_and_sum():
     recorder = Recorder()
-    recorder.record_windows(
+    recorder.windows.record(
         [report()._replace(age=Measured(1.0, 1.0, 3.0, 5000.0, counts(b7=1, b10=2, b20=1)))], now_s=1.0
     )
     found = {key: value for key, value in samples(text(recorder)).items() if "record_age_seconds" in key[0]}
@@ -130,7 +130,7 @@ def test_connects_names_of_tasks_are_served_beside_them():
     recorder = Recorder()
     slot = SlotReport(0.0, read_ahead_records=7, polls=4, polled_records=600, polling_s=0.5, longest_poll_s=0.25)
     first = report()._replace(records=300, duration_ms=2000.0, of_slot=slot)
-    recorder.record_windows([first, report()._replace(partition=1, records=200)], now_s=1.0)
+    recorder.windows.record([first, report()._replace(partition=1, records=200)], now_s=1.0)
     recorder.record_query("lane-0", is_active=True)
 
     def served() -> dict[str, float]:
@@ -152,7 +152,7 @@ def test_connects_names_of_tasks_are_served_beside_them():
     recorder.record_query("lane-0", is_active=False)
     assert "kafka_connect_connector_status failed" in served()
     idle = slot._replace(polls=0, polled_records=0, polling_s=0.0)
-    recorder.record_windows([first._replace(records=1, of_slot=idle)], now_s=2.0)
+    recorder.windows.record([first._replace(records=1, of_slot=idle)], now_s=2.0)
     after = served()
     assert (after["kafka_connect_source_task_source_record_poll_total"], "poll_batch" in str(after)) == (600, False)
     recorder.record_share(("a", "b"), owned=[1], slots=2, processes=2, has_conflict=False)

@@ -301,7 +301,7 @@ def test_the_poller_publishes_the_rows_that_the_inspector_shows(tmp_path):
         (row,) = polled(inspected, BoundedPoll(time.time(), owner="here"))
 
     def published(name):
-        return recorder.value(f"kafka_mirror_{name}", row.key)
+        return recorder.store.value(f"kafka_mirror_{name}", row.key)
 
     assert (row.topic, row.remote_topic, row.owner, row.status) == ("t", "a.t", "here", Status.STALL)
     assert (row.offset, row.log_start, row.log_end, row.lag) == (7, 3, 21, 14)
@@ -341,7 +341,7 @@ def test_a_row_names_the_open_transaction_that_its_records_wait_for():
     recorder = Recorder()
     recorder.record_rows(("a", "b"), [held, free], read_s=101.0, now_s=101.0)
     behind = "kafka_mirror_partition_behind_open_transaction"
-    assert [recorder.value(behind, row.key) for row in (held, free)] == [1, 0]
+    assert [recorder.store.value(behind, row.key) for row in (held, free)] == [1, 0]
 
 
 def test_rows_of_an_unread_source_have_only_the_targets_positions(tmp_path):

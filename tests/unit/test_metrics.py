@@ -59,7 +59,7 @@ UNMEASURED = {"age": Measured(None, None, None, 0.0, counts()), "latency": Measu
 
 def listening(recorder):
     return MirrorQueryListener(
-        recorder, streams={"replication": Stream(WindowReport, recorder.record_windows)}, on_batch=lambda _: None
+        recorder, streams={"replication": Stream(WindowReport, recorder.windows.record)}, on_batch=lambda _: None
     )
 
 
@@ -70,8 +70,8 @@ def text(recorder):
 def test_each_series_is_independent():
     """Two partitions and two topics keep their own values; counters add, gauges replace."""
     recorder = Recorder()
-    recorder.record_windows([report()], now_s=1.0)
-    recorder.record_windows(
+    recorder.windows.record([report()], now_s=1.0)
+    recorder.windows.record(
         [report(), report(partition=1, records=1), report(topic="a.u", reason="too large")], now_s=2.0
     )
     lines = text(recorder).splitlines()
@@ -89,9 +89,9 @@ def test_each_series_is_independent():
 def test_what_an_operator_paused_is_not_counted_as_paused_by_an_error():
     recorder = Recorder()
     by_hand = report(partition=1, reason="by hand", is_paused_by_operator=True)
-    recorder.record_windows([report(reason="too large"), by_hand], now_s=1.0)
+    recorder.windows.record([report(reason="too large"), by_hand], now_s=1.0)
     paused, by_operator = (
-        [recorder.value(f"kafka_mirror_{name}", ("a", "b", "a.t", partition)) for partition in "01"]
+        [recorder.store.value(f"kafka_mirror_{name}", ("a", "b", "a.t", partition)) for partition in "01"]
         for name in ("partition_paused", "partition_paused_by_operator")
     )
     assert (paused, by_operator) == ([1.0, 0.0], [0.0, 1.0])
@@ -99,12 +99,12 @@ def test_what_an_operator_paused_is_not_counted_as_paused_by_an_error():
 
 def test_an_idle_window_leaves_a_gap_in_the_window_values_and_keeps_the_last():
     recorder = Recorder()
-    recorder.record_windows([report()], now_s=1.0)
-    recorder.record_windows([report(records=0)._replace(**UNMEASURED)], now_s=2.0)
+    recorder.windows.record([report()], now_s=1.0)
+    recorder.windows.record([report(records=0)._replace(**UNMEASURED)], now_s=2.0)
     labels = ("a", "b", "a.t", "0")
-    assert recorder.value("kafka_mirror_record_age_ms", labels) == 1.0
-    assert recorder.value("kafka_mirror_record_age_ms_max", labels) is None
-    assert recorder.value("kafka_mirror_record_rate", labels) == 0
+    assert recorder.store.value("kafka_mirror_record_age_ms", labels) == 1.0
+    assert recorder.store.value("kafka_mirror_record_age_ms_max", labels) is None
+    assert recorder.store.value("kafka_mirror_record_rate", labels) == 0
 
 
 def test_lag_is_never_negative_and_unknown_is_not_zero():
@@ -112,8 +112,8 @@ def test_lag_is_never_negative_and_unknown_is_not_zero():
     one, two = ("a", "b", "t", "0"), ("a", "b", "t", "1")
     unknown = row_of(two, end=5, log_start=None, status=Status.UNKNOWN)
     record(recorder, row_of(one, offset=9, end=5, status=Status.STALL), unknown, now_s=time.time())
-    assert recorder.value("kafka_mirror_lag_records", one) == 0
-    assert recorder.value("kafka_mirror_lag_records", two) is None
+    assert recorder.store.value("kafka_mirror_lag_records", one) == 0
+    assert recorder.store.value("kafka_mirror_lag_records", two) is None
     first, second = (line.split() for line in lag_table(recorder, [one, two]).splitlines()[1:])
     assert first == ["a->b", "t", "0", "9", "5", "0", "-", "-", "-", "STALL"]
     assert second == ["a->b", "t", "1", "-", "5", "-", "-", "-", "-", "UNKNOWN"]
@@ -148,8 +148,8 @@ def test_a_row_of_spark_is_the_report_that_the_worker_sent():
 
 def test_series_of_partitions_that_left_go_away():
     recorder = Recorder()
-    recorder.record_windows([report()], now_s=1.0)
-    recorder.record_windows([report(partition=1)], now_s=1.0)
+    recorder.windows.record([report()], now_s=1.0)
+    recorder.windows.record([report(partition=1)], now_s=1.0)
     recorder.keep_only([("a", "b", "a.t", "1")])
     assert 'partition="0"' not in text(recorder)
     assert 'partition="1"' in text(recorder)
@@ -165,7 +165,7 @@ def test_a_progress_event_that_cannot_be_read_is_counted(caplog):
     event = SimpleNamespace(progress=SimpleNamespace(name="lane-0", observedMetrics={"replication": {"nothing": 1}}))
     recorder = Recorder()
     listening(recorder).onQueryProgress(event)
-    assert recorder.value("kafka_mirror_listener_errors_total", ()) == 1
+    assert recorder.store.value("kafka_mirror_listener_errors_total", ()) == 1
     assert reports({}, "replication", WindowReport) == []
     assert "could not be read" in caplog.text
 
@@ -176,7 +176,7 @@ def test_the_listener_tells_which_queries_run():
     listener.onQueryStarted(SimpleNamespace(id="1", name="lane-0"))
     listener.onQueryStarted(SimpleNamespace(id="2", name="lane-1"))
     listener.onQueryTerminated(SimpleNamespace(id="1"))
-    active = [recorder.value("kafka_mirror_query_active", (name,)) for name in ("lane-0", "lane-1")]
+    active = [recorder.store.value("kafka_mirror_query_active", (name,)) for name in ("lane-0", "lane-1")]
     assert active == [0, 1]
 
 
@@ -193,8 +193,8 @@ def test_the_listener_takes_in_the_phases_of_a_batch_and_counts_its_events():
     }
     assert 'kafka_mirror_batch_duration_seconds_bucket{le="12.5",phase="addBatch",query="lane-0"} 1' in text(recorder)
     assert 'kafka_mirror_batch_duration_seconds_bucket{le="10.0",phase="addBatch",query="lane-0"} 0' in text(recorder)
-    assert recorder.value("kafka_mirror_listener_events_total", ("progress",)) == 1
-    assert recorder.value("kafka_mirror_listener_events_total", ("idle",)) == 1
+    assert recorder.store.value("kafka_mirror_listener_events_total", ("progress",)) == 1
+    assert recorder.store.value("kafka_mirror_listener_events_total", ("idle",)) == 1
 
 
 def test_spread_keeps_last_lowest_highest_and_sum():
@@ -229,8 +229,8 @@ def test_histograms_of_what_is_served_begin_at_0():
 
 def test_a_topics_histogram_adds_up_its_partitions():
     recorder = Recorder()
-    recorder.record_windows([report()], now_s=1.0)
-    recorder.record_windows(
+    recorder.windows.record([report()], now_s=1.0)
+    recorder.windows.record(
         [report(partition=1)._replace(latency=Measured(2.0, 2.0, 4.0, 16_000_000.0, counts(b20=4)))], now_s=1.0
     )
     found = recorder.snapshot()["kafka_mirror_replication_latency_seconds"]
@@ -243,20 +243,22 @@ def test_the_turn_is_told_once_a_window_and_late_ones_are_counted():
     recorder = Recorder()
     slot = ("a", "b", "0")
     for turn in ((30.0, 0), (None, 0), (1500.0, 0), (15_000.0, 1)):
-        recorder.record_windows([report(turn=turn)], now_s=1.0)
-    values = [recorder.value(f"kafka_mirror_{name}_total", slot) for name in ("windows", "late_handovers", "takeovers")]
+        recorder.windows.record([report(turn=turn)], now_s=1.0)
+    values = [
+        recorder.store.value(f"kafka_mirror_{name}_total", slot) for name in ("windows", "late_handovers", "takeovers")
+    ]
     assert values == [3, 1, 1]
-    assert recorder.value("kafka_mirror_turn_wait_seconds", slot) == 15
+    assert recorder.store.value("kafka_mirror_turn_wait_seconds", slot) == 15
 
 
 def test_timestamps_of_the_future_are_told_by_slot_and_pass():
     recorder = Recorder()
     slot = ("a", "b", "0")
     ahead = report()._replace(age=Measured(1.0, -1500.0, 3.0, 8.0, counts(b0=4)))
-    recorder.record_windows([report(partition=1), ahead], now_s=1.0)
-    assert recorder.value("kafka_mirror_clock_skew_seconds", slot) == 1.5
-    recorder.record_windows([report()], now_s=1.0)
-    assert recorder.value("kafka_mirror_clock_skew_seconds", slot) == 0
+    recorder.windows.record([report(partition=1), ahead], now_s=1.0)
+    assert recorder.store.value("kafka_mirror_clock_skew_seconds", slot) == 1.5
+    recorder.windows.record([report()], now_s=1.0)
+    assert recorder.store.value("kafka_mirror_clock_skew_seconds", slot) == 0
 
 
 def test_names_are_unique_and_end_as_their_kind_wants():
@@ -306,7 +308,8 @@ def test_checkpoint_latencies_cover_ten_minutes():
             row = CheckpointReport("a", "b", "g", "a.t", 0, 5, 5, "exact", 0, latency_ms)
             recorder.record_checkpoints([CheckpointReport("a", "b", foreign=0), row], now_s=now_s)
         return [
-            recorder.value(f"kafka_mirror_checkpoint_latency_ms{part}", place) for part in ("", "_min", "_max", "_avg")
+            recorder.store.value(f"kafka_mirror_checkpoint_latency_ms{part}", place)
+            for part in ("", "_min", "_max", "_avg")
         ]
 
     assert rounds((0.0, None)) == [None] * 4
@@ -314,7 +317,7 @@ def test_checkpoint_latencies_cover_ten_minutes():
     assert rounds((700.0, None)) == [25.0, 25.0, 40.0, 32.5], "the first one is older than ten minutes"
     assert rounds((900.0, None)) == [25.0, None, None, None], "none is younger: the last one stays"
     recorder.record_checkpoints([CheckpointReport("a", "b", foreign=0)], now_s=960.0)
-    assert recorder.value("kafka_mirror_checkpoint_latency_ms", place) is None
+    assert recorder.store.value("kafka_mirror_checkpoint_latency_ms", place) is None
 
 
 def test_partitions_missing_from_a_slots_report_are_idle_and_unreported_ones_unknown():
@@ -322,18 +325,18 @@ def test_partitions_missing_from_a_slots_report_are_idle_and_unreported_ones_unk
     names = ("record_rate", "byte_rate", "partition_paused", "record_age_ms", "record_age_ms_max")
 
     def values(labels: tuple[str, ...]) -> list[float | None]:
-        return [recorder.value(f"kafka_mirror_{name}", labels) for name in names]
+        return [recorder.store.value(f"kafka_mirror_{name}", labels) for name in names]
 
-    recorder.record_windows([report(turn=(0.0, 0)), report(partition=1, reason="too large")], now_s=1.0)
+    recorder.windows.record([report(turn=(0.0, 0)), report(partition=1, reason="too large")], now_s=1.0)
     assert values(idle) == [2.0, 200.0, 1.0, 1.0, 3.0]
-    recorder.record_windows([report(topic="a.u")._replace(slot=1)], now_s=2.0)
+    recorder.windows.record([report(topic="a.u")._replace(slot=1)], now_s=2.0)
     assert values(idle) == [2.0, 200.0, 1.0, 1.0, 3.0], "another slot says nothing of it"
-    recorder.record_windows([report(turn=(0.0, 0))], now_s=3.0)
+    recorder.windows.record([report(turn=(0.0, 0))], now_s=3.0)
     assert values(idle) == [0.0, 0.0, 0.0, 1.0, None], "the last age stays"
     assert values(("a", "b", "a.t", "2")) == [None] * 5
-    recorder.record_windows([report(partition=1, turn=(0.0, 0))], now_s=4.0)
+    recorder.windows.record([report(partition=1, turn=(0.0, 0))], now_s=4.0)
     recorder.keep_only([("a", "b", "a.t", "0")])
-    recorder.record_windows([report(turn=(0.0, 0))], now_s=5.0)
+    recorder.windows.record([report(turn=(0.0, 0))], now_s=5.0)
     assert values(idle) == [None] * 5, "it has left the flow"
 
 
@@ -342,5 +345,5 @@ def test_the_drift_of_a_topic_whose_settings_are_not_read_any_more_is_unknown():
     recorder.record_config_drift(("a", "b"), {"a.t": 2, "a.u": 1})
     recorder.record_config_drift(("c", "b"), {"c.t": 3})
     recorder.record_config_drift(("a", "b"), {"a.t": 0})
-    found = [recorder.value(name, labels) for labels in (("a", "b", "a.t"), ("a", "b", "a.u"), ("c", "b", "c.t"))]
+    found = [recorder.store.value(name, labels) for labels in (("a", "b", "a.t"), ("a", "b", "a.u"), ("c", "b", "c.t"))]
     assert found == [0, None, 3]

@@ -181,12 +181,12 @@ def test_what_is_written_is_what_a_parser_reads(topic, value):
 
 def recorded(*rows, now_s: float = 100.0) -> Recorder:
     recorder = Recorder()
-    recorder.record_windows(rows, now_s=now_s)
+    recorder.windows.record(rows, now_s=now_s)
     return recorder
 
 
 def text_of(recorder: Recorder) -> str:
-    return exposition(recorder.snapshot(), recorder.began(), wanted=Format.OPENMETRICS, max_series=10**6)
+    return exposition(recorder.snapshot(), recorder.store.began(), wanted=Format.OPENMETRICS, max_series=10**6)
 
 
 def latency_buckets(recorder: Recorder):
@@ -202,7 +202,7 @@ def test_the_slowest_record_of_the_newest_reports_is_shown_where_it_counts():
     assert list(exemplars) == ["1.0"]
     assert exemplars["1.0"].labels == {"partition": "3", "window": "41"}
     assert (exemplars["1.0"].value, float(exemplars["1.0"].timestamp)) == (0.7, 100.0)
-    recorder.record_windows([report(partition=1)], now_s=110.0)  # 4 ms at most
+    recorder.windows.record([report(partition=1)], now_s=110.0)  # 4 ms at most
     exemplars = {le: sample.exemplar for le, sample in latency_buckets(recorder).items() if sample.exemplar}
     assert {le: exemplar.labels["partition"] for le, exemplar in exemplars.items()} == {"0.005": "1"}
 
@@ -210,7 +210,7 @@ def test_the_slowest_record_of_the_newest_reports_is_shown_where_it_counts():
 def test_a_window_without_records_leaves_the_example():
     recorder = recorded(report())
     idle = report(records=0)._replace(**UNMEASURED)
-    recorder.record_windows([idle], now_s=120.0)
+    recorder.windows.record([idle], now_s=120.0)
     assert [float(s.exemplar.timestamp) for s in latency_buckets(recorder).values() if s.exemplar] == [100.0]
 
 
@@ -230,14 +230,14 @@ def test_a_partition_that_left_and_comes_back_begins_anew(monkeypatch):
     monkeypatch.setattr("metrics.recorder.time.time", lambda: 1000.0)
     recorder = recorded(report())
     place = ("a", "b", "a.t", "0")
-    assert recorder.began()[PARTITION] == {place: 1000.0}
+    assert recorder.store.began()[PARTITION] == {place: 1000.0}
     monkeypatch.setattr("metrics.recorder.time.time", lambda: 2000.0)
-    recorder.record_windows([report()], now_s=1.0)
-    assert recorder.began()[PARTITION] == {place: 1000.0}
+    recorder.windows.record([report()], now_s=1.0)
+    assert recorder.store.began()[PARTITION] == {place: 1000.0}
     recorder.keep_only([])
-    assert recorder.began()[PARTITION] == {}
+    assert recorder.store.began()[PARTITION] == {}
     recorder.record_served_partitions(("a", "b"), [place], expected=1, slots=(0,))
-    assert recorder.began()[PARTITION] == {place: 2000.0}
+    assert recorder.store.began()[PARTITION] == {place: 2000.0}
 
 
 @pytest.mark.parametrize("name", ['a"} 1\nup 0\n', "x\\", "a\nb", '"', "\u2028", "é"])

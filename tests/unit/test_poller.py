@@ -113,7 +113,7 @@ def shown(recorder, short, labels, *, after_s=0.0):
 def test_a_poll_fills_offsets_lag_status_and_clusters(recorder, tmp_path):
     poll(Poller(recorder, tmp_path / "h"), Cluster("a", start=3, end=10), Cluster("b", position=7))
     found = {
-        name: recorder.value(f"kafka_mirror_{name}", SERIES)
+        name: recorder.store.value(f"kafka_mirror_{name}", SERIES)
         for name in ("source_start_offset", "source_end_offset", "replicated_offset", "lag_records", "partition_status")
     }
     assert found == {
@@ -123,9 +123,9 @@ def test_a_poll_fills_offsets_lag_status_and_clusters(recorder, tmp_path):
         "lag_records": 3,
         "partition_status": Status.UNKNOWN,
     }
-    assert recorder.value("kafka_mirror_partitions", ("a", "b", "unknown")) == 1
-    assert recorder.value("kafka_mirror_partitions", ("a", "b", "ok")) == 0
-    assert [recorder.value("kafka_mirror_cluster_up", ("a", "b", cluster)) for cluster in "ab"] == [1, 1]
+    assert recorder.store.value("kafka_mirror_partitions", ("a", "b", "unknown")) == 1
+    assert recorder.store.value("kafka_mirror_partitions", ("a", "b", "ok")) == 0
+    assert [recorder.store.value("kafka_mirror_cluster_up", ("a", "b", cluster)) for cluster in "ab"] == [1, 1]
 
 
 def test_a_partition_that_stands_still_is_told_once_and_its_recovery_too(recorder, tmp_path, caplog):
@@ -138,13 +138,13 @@ def test_a_partition_that_stands_still_is_told_once_and_its_recovery_too(recorde
         Cluster("b", position=7),
     )
     poll(poller, source, target, times=12)
-    assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.STALL
+    assert recorder.store.value("kafka_mirror_partition_status", SERIES) == Status.STALL
     assert [r.message for r in caplog.records] == [
         "a->b: a.t-0 is STALL: stalled at offset 7 for at least 0 s; 3 records behind"
     ]
     target.position = 10
     poll(poller, source, target)
-    assert recorder.value("kafka_mirror_partitions", ("a", "b", "stall")) == 0
+    assert recorder.store.value("kafka_mirror_partitions", ("a", "b", "stall")) == 0
     assert caplog.records[-1].message == "a->b: a.t-0 is OK: everything is replicated"
 
 
@@ -157,23 +157,23 @@ def test_a_cluster_without_an_answer_leaves_the_last_offsets_and_is_counted(reco
     poll(poller, source, target)
     source.is_up, source.end = False, 99
     poll(poller, source, target)
-    assert [recorder.value("kafka_mirror_cluster_up", ("a", "b", cluster)) for cluster in "ab"] == [0, 1]
-    assert recorder.value("kafka_mirror_poll_errors_total", ("a", "b")) == 1
-    assert recorder.value("kafka_mirror_source_end_offset", SERIES) == 10
+    assert [recorder.store.value("kafka_mirror_cluster_up", ("a", "b", cluster)) for cluster in "ab"] == [0, 1]
+    assert recorder.store.value("kafka_mirror_poll_errors_total", ("a", "b")) == 1
+    assert recorder.store.value("kafka_mirror_source_end_offset", SERIES) == 10
     assert poller.polls == 2
 
 
 def test_while_the_target_is_silent_lag_grows_from_the_last_positions(recorder, tmp_path):
     poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=7)
     poll(poller, source, target)
-    polled_s = recorder.value("kafka_mirror_last_poll_timestamp_seconds", ("a", "b"))
+    polled_s = recorder.store.value("kafka_mirror_last_poll_timestamp_seconds", ("a", "b"))
     target.is_up, source.end = False, 99
     poll(poller, source, target, times=10)
-    assert recorder.value("kafka_mirror_lag_records", SERIES) == 92
-    assert recorder.value("kafka_mirror_cluster_up", ("a", "b", "b")) == 0
-    assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.STALL
+    assert recorder.store.value("kafka_mirror_lag_records", SERIES) == 92
+    assert recorder.store.value("kafka_mirror_cluster_up", ("a", "b", "b")) == 0
+    assert recorder.store.value("kafka_mirror_partition_status", SERIES) == Status.STALL
     assert (
-        recorder.value("kafka_mirror_last_poll_timestamp_seconds", ("a", "b")) == polled_s
+        recorder.store.value("kafka_mirror_last_poll_timestamp_seconds", ("a", "b")) == polled_s
     )  # and the poll is not a good one
 
 
@@ -211,10 +211,10 @@ def test_a_silent_target_is_judged_by_the_last_run_or_the_source_group(tmp_path)
         target.is_up = False
         poller.load()
         poll(poller, source, target)
-        assert recorder.value("kafka_mirror_replicated_offset", SERIES) == position
-        assert recorder.value("kafka_mirror_lag_records", SERIES) == 20 - position
-        assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.UNKNOWN
-        assert recorder.value("kafka_mirror_partitions", ("a", "b", "ok")) == 0
+        assert recorder.store.value("kafka_mirror_replicated_offset", SERIES) == position
+        assert recorder.store.value("kafka_mirror_lag_records", SERIES) == 20 - position
+        assert recorder.store.value("kafka_mirror_partition_status", SERIES) == Status.UNKNOWN
+        assert recorder.store.value("kafka_mirror_partitions", ("a", "b", "ok")) == 0
 
 
 def test_a_record_with_unknown_time_is_neither_fresh_nor_within_retention(recorder, tmp_path):
@@ -245,7 +245,7 @@ def test_a_restart_judges_at_once(tmp_path):
     after = Poller(recorder, tmp_path / "h")
     after.load()
     poll(after, Cluster("a", end=10), Cluster("b", position=7))
-    assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.STALL
+    assert recorder.store.value("kafka_mirror_partition_status", SERIES) == Status.STALL
 
 
 def test_lost_offsets_make_a_partition_lost_and_those_of_another_one_do_not(recorder, tmp_path):
@@ -255,10 +255,10 @@ def test_lost_offsets_make_a_partition_lost_and_those_of_another_one_do_not(reco
     poll(poller, source, target)
     progress.record_windows([report(partition=1)._replace(lost=5)], now_s=time.time())
     poll(poller, source, target)
-    assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.UNKNOWN
+    assert recorder.store.value("kafka_mirror_partition_status", SERIES) == Status.UNKNOWN
     progress.record_windows([report()._replace(lost=5)], now_s=time.time())
     poll(poller, source, target)
-    assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.LOST
+    assert recorder.store.value("kafka_mirror_partition_status", SERIES) == Status.LOST
 
 
 def test_a_flow_without_reports_has_stopped_unless_just_taken_over(recorder, tmp_path):
@@ -268,7 +268,7 @@ def test_a_flow_without_reports_has_stopped_unless_just_taken_over(recorder, tmp
 
     def status(since_s=0.0):
         poller.poll(PLAN, source, target, since_s=since_s)
-        return recorder.value("kafka_mirror_partition_status", SERIES)
+        return recorder.store.value("kafka_mirror_partition_status", SERIES)
 
     progress.expect({("a", "b")}, now_s=now_s - 60)
     poll(poller, source, target, times=10)
@@ -290,8 +290,8 @@ def test_the_last_hour_of_a_flow_is_made_from_its_rows(recorder, tmp_path):
 
 def test_an_unknown_position_is_no_verdict(recorder, tmp_path):
     poll(Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b"), times=12)
-    assert recorder.value("kafka_mirror_lag_records", SERIES) is None
-    assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.UNKNOWN
+    assert recorder.store.value("kafka_mirror_lag_records", SERIES) is None
+    assert recorder.store.value("kafka_mirror_partition_status", SERIES) == Status.UNKNOWN
 
 
 def test_positions_are_published_on_the_source_when_they_move(recorder, tmp_path):
@@ -326,7 +326,7 @@ def test_a_source_that_refuses_the_group_costs_one_warning(recorder, tmp_path, c
     assert [r.message for r in caplog.records if "lag tools" in r.message] == [
         "a->b: positions for lag tools cannot be committed on a: Group authorization failed"
     ]
-    assert recorder.value("kafka_mirror_lag_records", SERIES) == 6
+    assert recorder.store.value("kafka_mirror_lag_records", SERIES) == 6
 
 
 def test_a_full_or_missing_disk_costs_the_history_only(recorder, tmp_path, caplog):
@@ -341,7 +341,7 @@ def test_time_lag_and_headroom_come_from_the_first_unreplicated_record(recorder,
     source.keeps = Retention(ms=3_600_000)
     poll(Poller(recorder, tmp_path / "h"), source, Cluster("b", position=7))
     assert shown(recorder, "lag_seconds", SERIES) == pytest.approx(60, abs=2)
-    assert recorder.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == pytest.approx(3540, abs=2)
+    assert recorder.store.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == pytest.approx(3540, abs=2)
 
 
 def test_a_level_partition_lags_no_second_and_has_all_its_retention(recorder, tmp_path):
@@ -349,7 +349,7 @@ def test_a_level_partition_lags_no_second_and_has_all_its_retention(recorder, tm
     source.keeps = Retention(ms=3_600_000)
     poll(Poller(recorder, tmp_path / "h"), source, Cluster("b", position=10))
     assert shown(recorder, "lag_seconds", SERIES) == 0
-    assert recorder.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == 3600
+    assert recorder.store.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == 3600
 
 
 def test_a_waiting_record_from_the_future_has_waited_since_it_was_seen(recorder, tmp_path):
@@ -380,9 +380,9 @@ def test_an_unread_record_leaves_no_time_lag_which_is_not_zero(recorder, tmp_pat
         ago_s = None
 
     poll(Poller(recorder, tmp_path / "h", reads=Silent), Cluster("a", end=10), Cluster("b", position=7))
-    assert recorder.value("kafka_mirror_lag_records", SERIES) == 3
+    assert recorder.store.value("kafka_mirror_lag_records", SERIES) == 3
     assert shown(recorder, "lag_seconds", SERIES) is None
-    assert recorder.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) is None
+    assert recorder.store.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) is None
 
 
 def test_retention_that_cannot_be_read_again_stays_what_it_was(recorder, tmp_path, monkeypatch):
@@ -392,7 +392,7 @@ def test_retention_that_cannot_be_read_again_stays_what_it_was(recorder, tmp_pat
     poll(poller, source, target)
     monkeypatch.setattr(source, "retention", lambda topics: {})
     poll(poller, source, target)
-    assert recorder.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == 3600
+    assert recorder.store.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == 3600
 
 
 def test_a_cluster_that_refuses_is_up_and_its_reason_is_logged(recorder, tmp_path, monkeypatch, caplog):
@@ -405,7 +405,7 @@ def test_a_cluster_that_refuses_is_up_and_its_reason_is_logged(recorder, tmp_pat
 
     monkeypatch.setattr(target, "committed", refuses)
     poll(poller, source, target)
-    assert recorder.value("kafka_mirror_cluster_up", ("a", "b", "b")) == 1
+    assert recorder.store.value("kafka_mirror_cluster_up", ("a", "b", "b")) == 1
     assert (
         "a->b: the lag cannot be polled: cluster b: not authorized. Grant this client DESCRIBE on the group mirror.a->b."
         in (record.getMessage() for record in caplog.records)
@@ -413,7 +413,7 @@ def test_a_cluster_that_refuses_is_up_and_its_reason_is_logged(recorder, tmp_pat
     target.is_up = False
     monkeypatch.undo()
     poll(poller, source, target)
-    assert recorder.value("kafka_mirror_cluster_up", ("a", "b", "b")) == 0
+    assert recorder.store.value("kafka_mirror_cluster_up", ("a", "b", "b")) == 0
 
 
 def test_positions_that_the_source_does_not_show_in_time_hold_up_no_log_ends(recorder, tmp_path, monkeypatch):
@@ -427,11 +427,11 @@ def test_positions_that_the_source_does_not_show_in_time_hold_up_no_log_ends(rec
 
     monkeypatch.setattr(source, "committed", hangs)
     poll(poller, source, target)
-    assert recorder.value("kafka_mirror_source_end_offset", SERIES) == 10
-    assert recorder.value("kafka_mirror_lag_records", SERIES) is None
+    assert recorder.store.value("kafka_mirror_source_end_offset", SERIES) == 10
+    assert recorder.store.value("kafka_mirror_lag_records", SERIES) is None
     responds.set()
     eventually(
-        lambda: poll(poller, source, target) or recorder.value("kafka_mirror_lag_records", SERIES) == 4,
+        lambda: poll(poller, source, target) or recorder.store.value("kafka_mirror_lag_records", SERIES) == 4,
         within_s=5,
         because="a later poll gets the response",
     )
@@ -447,9 +447,9 @@ def test_positions_that_the_source_refuses_to_show_are_no_failure_of_the_poll(re
 
     monkeypatch.setattr(source, "committed", refuses)
     poll(poller, source, target)
-    assert recorder.value("kafka_mirror_source_end_offset", SERIES) == 10
-    assert recorder.value("kafka_mirror_poll_errors_total", ("a", "b")) == 1  # the target's
-    assert [recorder.value("kafka_mirror_cluster_up", ("a", "b", cluster)) for cluster in "ab"] == [1, 0]
+    assert recorder.store.value("kafka_mirror_source_end_offset", SERIES) == 10
+    assert recorder.store.value("kafka_mirror_poll_errors_total", ("a", "b")) == 1  # the target's
+    assert [recorder.store.value("kafka_mirror_cluster_up", ("a", "b", cluster)) for cluster in "ab"] == [1, 0]
 
 
 def test_a_hanging_cluster_delays_neither_the_other_nor_known_values(recorder, tmp_path, monkeypatch):
@@ -467,17 +467,17 @@ def test_a_hanging_cluster_delays_neither_the_other_nor_known_values(recorder, t
     for end in (11, 12, 13):
         source.end = end
         poll(poller, source, target)
-        assert recorder.value("kafka_mirror_source_end_offset", SERIES) == end
-        assert recorder.value("kafka_mirror_replicated_offset", SERIES) == 7
+        assert recorder.store.value("kafka_mirror_source_end_offset", SERIES) == end
+        assert recorder.store.value("kafka_mirror_replicated_offset", SERIES) == 7
     assert len(asked) == 1  # no second question while the first one is not answered
     # What the answer was asked about may have left the flow by then.
     fewer = FlowPlan(source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=())
     poller.poll(fewer, source, target)
     answers.set()
     eventually(
-        lambda: poll(poller, source, target) or recorder.value("kafka_mirror_replicated_offset", SERIES) == 9,
+        lambda: poll(poller, source, target) or recorder.store.value("kafka_mirror_replicated_offset", SERIES) == 9,
         within_s=5,
         because="the answer is taken in when it comes",
     )
-    assert recorder.value("kafka_mirror_cluster_up", ("a", "b", "b")) == 1
+    assert recorder.store.value("kafka_mirror_cluster_up", ("a", "b", "b")) == 1
     poller.close()

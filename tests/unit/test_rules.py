@@ -396,6 +396,11 @@ SCENES: dict[str, list[Scene]] = {
         fires("an error", 8, {f"{K}listener_errors_total": "0x5 1x20"}),
         silent("none", 30, {f"{K}listener_errors_total": "0x60"}),
     ],
+    "KafkaMirrorOffsetsDiffer": [
+        fires("they differ", 8, {f"{K}offsets_identical{PARTITION}": "1x5 0x20"}),
+        silent("one comparison", 8, {f"{K}offsets_identical{PARTITION}": "1x5 0 1x20"}),
+        silent("identical", 30, {f"{K}offsets_identical{PARTITION}": "1x60"}),
+    ],
     "KafkaMirrorOffsetRewind": [
         fires("rewound", 8, {f"{K}offset_rewinds_total{PARTITION}": "0x5 1x20"}),
         silent("never", 30, {f"{K}offset_rewinds_total{PARTITION}": "0x60"}),
@@ -522,6 +527,7 @@ def test_the_alertmanager_example_silences_by_alerts_that_exist():
         "KafkaMirrorRecordsLost",
         "KafkaMirrorListenerErrors",
         "KafkaMirrorOffsetRewind",
+        "KafkaMirrorOffsetsDiffer",
         "KafkaMirrorSeriesLimitReached",
         "KafkaMirrorGroupCannotFailOver",
         "KafkaMirrorConfigDrift",

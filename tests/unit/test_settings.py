@@ -462,6 +462,24 @@ def test_both_ways_under_one_name_is_between_two_clusters(settings, refusal):
     assert len(flows) == 3, "what leads on from a pair leads nowhere back"
 
 
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (["backup.exactly.once.source.support = enabled"], "whose transactions take offsets themselves"),
+        (["transforms = drop", "transforms.drop.type = Filter"], "transforms that drop records"),
+        (
+            ["replication.policy.class = IdentityReplicationPolicy", "mirror.identity.bidirectional = true"],
+            "by which producers write to both clusters",
+        ),
+    ],
+)
+@pytest.mark.parametrize("key", ["mirror.offsets = identical", "mirror.offsets.identical.topics = orders"])
+def test_identical_offsets_are_refused_with_what_shifts_offsets(refusal, other, reason, key):
+    said = refusal("primary->backup.enabled = true", key, *other)
+    assert key.partition(" ")[0] in said
+    assert reason in said
+
+
 def test_identity_around_three_clusters_is_refused(refusal):
     lines = [
         "clusters = primary, backup, third",

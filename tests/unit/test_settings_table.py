@@ -11,7 +11,7 @@ import pytest
 from mirror.commands.options import add_own_settings, own_settings
 from mirror.config.setting_types import Scope
 from mirror.config.settings import KEYS_OF_MIRROR, Mirror
-from mirror.config.table import FLOW_DEFAULTS, OPTIONS, PROCESS_DEFAULTS, SETTINGS, TABLE, reference
+from mirror.config.table import FLOW_DEFAULTS, IDENTICAL_KEY, OPTIONS, PROCESS_DEFAULTS, SETTINGS, TABLE, reference
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 BLOCKS = {
@@ -83,4 +83,6 @@ def test_options_are_rows_with_their_defaults():
 
 
 def test_flow_defaults_come_in_the_order_of_the_table():
-    assert list(FLOW_DEFAULTS) == [setting.key for setting in TABLE if setting.scope is Scope.FLOW]
+    of_a_flow = [setting for setting in TABLE if setting.scope is Scope.FLOW]
+    assert list(FLOW_DEFAULTS) == [setting.key for setting in of_a_flow if setting.default is not None]
+    assert [setting.key for setting in of_a_flow if setting.default is None] == [IDENTICAL_KEY]

@@ -279,6 +279,23 @@ def test_transforms_are_for_the_topics_that_they_name_and_never_for_heartbeats(f
     assert done == {"orders": ["one", "two"], "users": ["two"], "heartbeats": []}
 
 
+@pytest.mark.parametrize(
+    ("lines", "identical"),
+    [
+        ([], set()),
+        (["mirror.offsets = identical"], {"orders", "users"}),
+        (["mirror.offsets.identical.topics = ord.*"], {"orders"}),
+        (["mirror.offsets = identical", "mirror.offsets.identical.topics = ord.*"], {"orders"}),
+    ],
+)
+def test_topics_with_identical_offsets(flow, lines, identical):
+    """Never heartbeats and canaries, which others write too."""
+    ours = flow(*lines)
+    found = matched(ours, named("orders", "users", "heartbeats"))
+    plan = flow_plan(ours, found, {topic.remote: 1 for topic in found})
+    assert {each.topic for each in plan.partitions if each.is_identical} == identical
+
+
 @pytest.mark.parametrize("both_ways", [True, False])
 def test_a_flow_that_goes_both_ways_has_a_topic_for_its_producers(flow, both_ways):
     lines = ["replication.policy.class = IdentityReplicationPolicy", f"mirror.identity.bidirectional = {both_ways}"]

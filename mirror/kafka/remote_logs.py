@@ -1,0 +1,238 @@
+"""Read, fill and shorten the logs of remote partitions with identical offsets.
+
+Offsets without a record are occupied by aborted transactions (mirror.model.identical_offsets). One transaction at a time fills
+all partitions that wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from mirror.config.clients import ClientOptions
+from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, is_code
+from mirror.kafka.fetcher import Source
+from mirror.kafka.internal_topics import COMMITTED, REQUEST_BYTES
+from mirror.kafka.log_reader import read_batches
+from mirror.kafka.protocol import EARLIEST, LATEST
+from mirror.kafka.target import Target
+from mirror.model.identical_offsets import FILLER_RECORDS, Fill, Log, filler, filler_of_next_transaction
+from mirror.model.record_batches import Batch
+from mirror.model.topic_partition import TopicPartition
+
+log = logging.getLogger("mirror")
+
+MARKER_S = 5.0  # for a transaction's markers to appear in all logs
+FIRST_LOOK_S, LONGEST_LOOK_S = 0.001, 0.05
+LEAST_FILLER = 1_000
+_TOO_LARGE = (ErrorCode.message_too_large, ErrorCode.record_list_too_large)
+
+
+class WrongEndError(KafkaError):
+    """A log does not end where the filler should have brought it."""
+
+
+@dataclass(slots=True, eq=False)
+class _Gap:
+    """A part of a log to fill, and where the outcome goes: the end of the log."""
+
+    fill: Fill
+    timestamp_ms: int
+    outcome: asyncio.Future[int]
+
+    def failed(self, error: BaseException) -> None:
+        """Give the error to who waits."""
+        if not self.outcome.done():
+            self.outcome.set_exception(error)
+
+
+class RemoteLogs:
+    """The remote logs of one slot of a flow."""
+
+    def __init__(self, options: ClientOptions, transactional_id: str) -> None:
+        self._options = options
+        self.name = transactional_id
+        self._reader = Source(options)
+        self._filler = _filler(options, transactional_id)
+        self._waiting: dict[TopicPartition, _Gap] = {}
+        self._filling: asyncio.Task[None] | None = None
+        self._is_fenced = False
+        self._most = FILLER_RECORDS
+        self.is_closed = False
+
+    async def open(self, topics: Iterable[str]) -> None:
+        """Connect, and learn the leaders of some topics; raises KafkaError."""
+        await self._reader.open(topics)
+
+    def begin_window(self) -> None:
+        """Fence this slot's earlier transactions before the next one.
+
+        Another process may have served it meanwhile.
+        """
+        self._is_fenced = False
+
+    async def fence(self, others: Iterable[str]) -> None:
+        """End the transactions that this slot, or some other transactional ids, left open; raises KafkaError.
+
+        What they appended is in the logs then, or never will be.
+        """
+        await self._fence()
+        for name in others:
+            other = _filler(self._options, name)
+            try:
+                await other.open(())
+                await other.fence()
+            finally:
+                await other.close()
+
+    def knows(self, topic: str, partition: int) -> bool:
+        """Return whether a partition exists, as far as the metadata shows."""
+        return self._reader.knows(topic, partition)
+
+    def topic_id(self, topic: str) -> str:
+        """Return a topic's id, "" if none is known."""
+        return self._reader.topic_id(topic)
+
+    async def bounds(self, places: Collection[TopicPartition]) -> dict[TopicPartition, Log]:
+        """Return the bounds of the logs.
+
+        Left out are logs whose leaders do not respond, or with records that are not on all replicas yet.
+        """
+        return await bounds_of(self._reader, places, is_settled=True)
+
+    async def read(self, place: TopicPartition, first: int, end: int) -> list[Batch]:
+        """Return the committed batches with offsets from `first` to before `end`; raises KafkaError, TooMuchError."""
+        return await read_batches(self._reader, place, first, end - first, COMMITTED)
+
+    def fill(self, place: TopicPartition, fill: Fill, timestamp_ms: int) -> asyncio.Future[int]:
+        """Occupy the first offsets of a gap, as many as one transaction can.
+
+        Returns:
+            A future with the end of the log then, or with a KafkaError: then the end is not known.
+        """
+        gap = _Gap(fill, timestamp_ms, asyncio.get_running_loop().create_future())
+        self._waiting[place] = gap
+        if self._filling is None or self._filling.done():
+            self._filling = asyncio.get_running_loop().create_task(self._fill_all())
+        return gap.outcome
+
+    async def delete_before(self, place: TopicPartition, offset: int) -> None:
+        """Move the start of a log to an offset; raises KafkaError."""
+        await self._filler.delete_before(place, offset)
+
+    def abort(self) -> None:
+        """Send nothing more."""
+        self.is_closed = True
+        self._filler.abort()
+        if self._filling is not None:
+            self._filling.cancel()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self.abort()
+        await self._filler.close()
+        await self._reader.close()
+
+    # --- filling ------------------------------------------------------------------------------------------------
+
+    async def _fill_all(self) -> None:
+        await asyncio.sleep(0)  # what comes in the same turn of the loop is filled together
+        while self._waiting:
+            gaps, self._waiting = self._waiting, {}
+            try:
+                await self._fill(gaps)
+            except (KafkaError, OSError, TimeoutError) as error:
+                self._is_fenced = False  # the next one ends what this one left open
+                for gap in gaps.values():
+                    gap.failed(error if isinstance(error, KafkaError) else KafkaError(repr(error)))
+            finally:
+                for gap in gaps.values():
+                    gap.failed(KafkaError("it was given up"))
+
+    async def _fill(self, gaps: Mapping[TopicPartition, _Gap]) -> None:
+        await self._filler.open({topic for topic, _ in gaps})
+        if not self._is_fenced:
+            await self._fence()
+        self._filler.begin_transaction()
+        try:
+            filled = await self._write(gaps)
+        finally:
+            await self._filler.abort_transaction()
+        await self._await_ends(gaps, {place: gaps[place].fill.start + records + 1 for place, records in filled.items()})
+
+    async def _fence(self) -> None:
+        await self._filler.open(())
+        await self._filler.fence()
+        self._is_fenced = True
+
+    async def _write(self, gaps: Mapping[TopicPartition, _Gap]) -> dict[TopicPartition, int]:
+        """Write filler, and return how many records each partition got. What fails is given up."""
+        sizes = {place: filler_of_next_transaction(gap.fill.offsets, self._most) for place, gap in gaps.items()}
+        sent = {
+            place: [self._filler.send(filler(size, gaps[place].timestamp_ms), *place) for size in found]
+            for place, found in sizes.items()
+            if found
+        }
+        refused: Mapping[TopicPartition, BaseException] = await self._filler.enter_transaction(
+            [place for place, found in sizes.items() if not found]
+        )
+        for place, futures in sent.items():
+            answers = await asyncio.gather(*futures, return_exceptions=True)
+            if (failure := next((each for each in answers if isinstance(each, BaseException)), None)) is not None:
+                refused = {**refused, place: failure}
+                if is_code(failure, *_TOO_LARGE):
+                    self._most = max(LEAST_FILLER, self._most // 2)
+        for place, error in refused.items():
+            gaps[place].failed(error)
+        return {place: sum(found) for place, found in sizes.items() if place not in refused}
+
+    async def _await_ends(self, gaps: Mapping[TopicPartition, _Gap], ends: Mapping[TopicPartition, int]) -> None:
+        """Wait for the markers: what was written before them would have other offsets."""
+        loop = asyncio.get_running_loop()
+        deadline_s, pause_s = loop.time() + MARKER_S, FIRST_LOOK_S
+        left = dict(ends)
+        await self._reader.open({topic for topic, _ in left})
+        while left and loop.time() < deadline_s:
+            found = await self._reader.offsets(dict.fromkeys(left, LATEST))
+            for place, end in found.items():
+                if isinstance(end, int) and end >= left[place]:
+                    wanted = left.pop(place)
+                    if end > wanted:
+                        gaps[place].failed(WrongEndError(f"the log ends at {end}, expected {wanted}"))
+                    elif not gaps[place].outcome.done():
+                        gaps[place].outcome.set_result(end)
+            if left:
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_LOOK_S)
+        for place in left:
+            gaps[place].failed(BrokerError(ErrorCode.request_timed_out, "the transaction's marker does not appear"))
+
+
+async def bounds_of(
+    cluster: Source, places: Collection[TopicPartition], *, is_settled: bool
+) -> dict[TopicPartition, Log]:
+    """Return the bounds of the logs whose leaders respond.
+
+    `is_settled`: leave out logs with records that are not on all replicas yet.
+    """
+    if not places:
+        return {}
+    starts, ends, shown = await asyncio.gather(
+        cluster.offsets(dict.fromkeys(places, EARLIEST)),
+        cluster.offsets(dict.fromkeys(places, LATEST), as_replica=True),
+        cluster.offsets(dict.fromkeys(places if is_settled else (), LATEST)),
+    )
+    found = {}
+    for place in places:
+        start, end = starts.get(place), ends.get(place)
+        if isinstance(start, int) and isinstance(end, int) and (not is_settled or end == shown.get(place)):
+            found[place] = Log(start, end)
+    if len(found) < len(places):
+        cluster.learn()
+    return found
+
+
+def _filler(options: ClientOptions, name: str) -> Target:
+    return Target(options, request_bytes=REQUEST_BYTES, transactional_id=name, has_empty_partitions=True)

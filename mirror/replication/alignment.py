@@ -1,0 +1,275 @@
+"""Keep the offsets of remote partitions identical: compare logs before the first write, and fill gaps.
+
+A partition with identical offsets is written only after its remote log was compared with the source's, once a window, and again
+after each failure. `mirror.model.identical_offsets` decides what the comparison means.
+
+A: Nothing is written to a log that was not compared since the last failure.
+B: A window that follows an unclean end first ends the transactions that its predecessor left open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mirror.kafka.errors import KafkaError
+from mirror.kafka.fetcher import Source
+from mirror.kafka.log_reader import TooMuchError, read_batches
+from mirror.kafka.remote_logs import RemoteLogs, bounds_of
+from mirror.model.gaps import Cause, Effect
+from mirror.model.identical_offsets import Aligned, Compare, Diverged, Fill, Log, alignment, are_equal
+from mirror.model.record_batches import Batch, CorruptBatch, raws
+from mirror.model.records import Raw
+from mirror.model.reports import NOT_IDENTICAL
+from mirror.model.transforms import TransformError, Transforms, transformed
+from mirror.policy.recreated import TopicIds
+from mirror.replication.partition import Partition, Pause
+from mirror.replication.pauses import Pauses
+from mirror.replication.read_ahead import ReadAhead
+from mirror.runtime.clock import now_ms
+from mirror.runtime.logs import describe
+
+log = logging.getLogger("mirror")
+
+RETRY_S = 0.2
+ADVICE = "delete the remote topic, which is then created and filled again, or leave it out of mirror.offsets.identical.topics"
+
+
+class LogComparison(NamedTuple):
+    """How a window compares logs.
+
+    `open_elsewhere`: transactional ids of other slots whose transactions may be open, after an unclean end; None after a clean
+    one. `is_complete`: partitions that have nothing to send are compared too.
+    """
+
+    logs: RemoteLogs
+    open_elsewhere: Sequence[str] | None
+    is_complete: bool
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Alignment:
+    """The comparison of the logs of one flow and window."""
+
+    name: str  # the flow, for the log
+    source: Source  # reads the source
+    comparison: LogComparison
+    partitions: Collection[Partition]  # those with identical offsets
+    pauses: Pauses
+    read_ahead: ReadAhead
+    isolation_level: int  # as the flow reads the source
+    on_aligned: Callable[[Partition], None]  # gets a partition that may be written
+    on_doubt: Callable[[Partition], None]  # gets a partition whose remote topic may be another one
+
+    def __post_init__(self) -> None:
+        self._waiting: dict[Partition, None] = dict.fromkeys(self.partitions if self.comparison.is_complete else ())
+        self._is_needed = asyncio.Event()
+        self._is_needed.set()
+        self._is_fenced = self.comparison.open_elsewhere is None
+        self._disposing: set[asyncio.Task[None]] = set()
+        self._logs = self.comparison.logs
+        self._logs.begin_window()
+
+    def admit(self, partition: Partition) -> bool:
+        """Return whether a partition may be written; if not, it is compared first."""
+        if partition.remote_log is None or partition.remote_log.end is not None:
+            return True
+        self._waiting[partition] = None
+        self._is_needed.set()
+        return False
+
+    async def run(self) -> None:
+        """Compare logs until cancelled."""
+        while True:
+            await self._is_needed.wait()
+            self._is_needed.clear()
+            try:
+                await self._compare()
+            except (KafkaError, OSError, TimeoutError) as error:
+                log.debug("%s: logs cannot be compared yet: %s", self.name, describe(error))
+            if self._waiting:
+                await asyncio.sleep(RETRY_S)
+                self._is_needed.set()
+
+    def fill(self, partition: Partition, fill: Fill) -> asyncio.Future[int]:
+        """Occupy the first offsets of a gap.
+
+        The future has the log's end then, or a KafkaError.
+        """
+        remote_log = partition.remote_log
+        assert remote_log is not None
+        ready = partition.backlog.ready
+        timestamp_ms = next(iter(ready[0].batches.values())).min_timestamp if ready else int(now_ms())
+        remote_log.doubt()  # until the outcome is known
+        outcome = self._logs.fill(partition.on_target, fill, max(0, timestamp_ms))
+
+        def filled(done: asyncio.Future[int]) -> None:
+            if done.cancelled() or done.exception() is not None:
+                return
+            end = done.result()
+            is_head = fill.end <= remote_log.disposable_before
+            remote_log.grow(end)
+            partition.filled(Fill(fill.start, end), is_mapped=not is_head)
+            self.read_ahead.let_go(partition)
+            if is_head and end == fill.end:
+                task = asyncio.get_running_loop().create_task(self._dispose(partition, end))
+                self._disposing.add(task)
+                task.add_done_callback(self._disposing.discard)
+
+        outcome.add_done_callback(filled)
+        return outcome
+
+    async def _dispose(self, partition: Partition, offset: int) -> None:
+        """Delete filler at the start of a log. If that is not allowed, the filler stays, unseen by committed readers."""
+        try:
+            await self._logs.delete_before(partition.on_target, offset)
+        except (KafkaError, OSError, TimeoutError) as error:
+            log.warning(
+                "%s: %s-%d: the log keeps its filler before offset %d: %s",
+                self.name,
+                *partition.on_target,
+                offset,
+                describe(error),
+            )
+
+    # --- comparing ------------------------------------------------------------------------------------------------
+
+    async def _compare(self) -> None:
+        now = asyncio.get_running_loop().time()
+        asked = [
+            p
+            for p in self._waiting
+            if p.is_placed and p.pause.is_due(now) and p.pause.kind is not Pause.OUTCOME_UNKNOWN and not p.in_flight
+        ]
+        for partition in self._waiting.keys() - set(asked):
+            if not partition.is_placed or not partition.pause.is_due(now):
+                self._waiting.pop(partition)  # it asks again when it has something to send
+        if not asked:
+            return
+        await self._logs.open({p.assigned.remote_topic for p in asked})
+        asked = [p for p in asked if self._has_its_topic(p)]
+        if not self._is_fenced:
+            await self._logs.fence(self.comparison.open_elsewhere or ())
+            self._is_fenced = True
+        theirs, ours = await asyncio.gather(
+            self._logs.bounds([p.on_target for p in asked]),
+            bounds_of(self.source, [p.on_source for p in asked], is_settled=False),
+        )
+        for partition in asked:
+            target, source = theirs.get(partition.on_target), ours.get(partition.on_source)
+            if target is not None and source is not None:
+                await self._align(partition, target, source)
+
+    def _has_its_topic(self, partition: Partition) -> bool:
+        """Return whether the remote topic exists and is that of the position.
+
+        If not, pause or doubt the partition.
+        """
+        assigned, known = partition.assigned, TopicIds.parse(partition.ids).target
+        if not self._logs.knows(assigned.remote_topic, assigned.partition):
+            self._waiting.pop(partition)
+            self.pauses.absent(partition)
+        elif known and self._logs.topic_id(assigned.remote_topic) != known:
+            self._waiting.pop(partition)
+            self.on_doubt(partition)
+        else:
+            return True
+        return False
+
+    async def _align(self, partition: Partition, target: Log, source: Log) -> None:
+        found = alignment(partition.acked, target, source, partition.tail.runs.last)
+        appended = 0
+        if isinstance(found, Compare):
+            try:
+                found, appended = await self._compared(partition, found)
+            except (TooMuchError, CorruptBatch, TransformError) as error:
+                found = Diverged(f"the ends of the logs cannot be compared: {error}")
+        self._waiting.pop(partition, None)
+        if isinstance(found, Diverged):
+            self._diverged(partition, found.reason)
+        else:
+            self._continue(partition, found, target, source, appended)
+            self.on_aligned(partition)
+
+    async def _compared(self, partition: Partition, compared: Compare) -> tuple[Aligned | Diverged, int]:
+        """Return what the ends of both logs show.
+
+        Also how many of the records have the partition's sequence numbers.
+        """
+        first, end = compared.first, compared.end
+        ours, theirs = await asyncio.gather(
+            self._logs.read(partition.on_target, first, end),
+            read_batches(self.source, partition.on_source, first, end - first, self.isolation_level),
+        )
+        if are_equal(_by_offset(ours, compared), _by_offset(theirs, compared, partition.assigned.transforms)):
+            return compared.then, _appended(partition, ours)
+        return Diverged(f"records from offset {first} to {end - 1} differ from the source's"), 0
+
+    def _continue(self, partition: Partition, found: Aligned, target: Log, source: Log, appended: int) -> None:
+        remote_log = partition.remote_log
+        assert remote_log is not None
+        if found.lost is not None:
+            self._tell_loss(partition, found.lost)
+        if found.position != partition.acked:
+            self._move(partition, found, appended)
+        elif partition.sequence is not None and partition.sequence.is_doubted:
+            partition.number(None)
+        partition.record_outcome()
+        is_empty = target.start == target.end
+        is_new = is_empty and partition.tail.runs.last is None
+        remote_log.compared(found.log_end, disposable_before=found.position if is_new else source.start)
+
+    def _move(self, partition: Partition, found: Aligned, appended: int) -> None:
+        assigned, before = partition.assigned, partition.acked
+        self.read_ahead.clear(partition)
+        partition.align(found.position, found.log_end, appended)
+        if found.position > before:
+            said = "%s: %s-%d: resuming at offset %d: the target has what is before"
+        else:
+            partition.tally.rewinds += 1
+            said = "%s: %s-%d: resuming at offset %d: the target's log was cut there"
+        log.warning(said, self.name, assigned.topic, assigned.partition, found.position)
+
+    def _tell_loss(self, partition: Partition, lost: Fill) -> None:
+        assigned = partition.assigned
+        said = f"{assigned.remote_topic} lost offsets {lost.start} to {lost.end - 1}, and the source no longer has them"
+        log.error("%s: %s-%d: %s", self.name, assigned.topic, assigned.partition, said)
+        partition.record_gap(Effect.LOST, Cause.TARGET_CUT, lost.start, lost.end - 1, said)
+        partition.tally.lost += lost.offsets
+
+    def _diverged(self, partition: Partition, reason: str) -> None:
+        assert partition.remote_log is not None
+        partition.remote_log.diverged()
+        self.pauses.until_next_window(partition, f"{NOT_IDENTICAL}: {reason}. To continue, {ADVICE}")
+
+
+def _by_offset(batches: Iterable[Batch], compared: Compare, transforms: Transforms = ()) -> dict[int, object]:
+    """Return the content of records by offset, after the transforms.
+
+    Timestamps are left out: brokers may set them.
+    """
+    return {
+        record.offset: _body(record, transforms)
+        for batch in batches
+        if not batch.is_control
+        for record in raws(batch)
+        if compared.first <= record.offset < compared.end
+    }
+
+
+def _body(record: Raw, transforms: Transforms) -> bytes | None:
+    changed = transformed(transforms, record) if transforms else record
+    return changed.body if changed is not None else None
+
+
+def _appended(partition: Partition, batches: Iterable[Batch]) -> int:
+    """Return how many records after the position have the partition's sequence numbers.
+
+    -1 if that is not known.
+    """
+    if (sequence := partition.sequence) is None:
+        return -1
+    return sum(b.count for b in batches if b.producer_id == sequence.producer_id and b.base_offset >= partition.acked)

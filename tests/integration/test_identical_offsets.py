@@ -1,0 +1,291 @@
+"""Records keep their offsets: every offset of the source has the same record on the target, or none on either side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from mirror.kafka.cluster import Cluster
+from tests.integration.appliance import RunningAppliance
+from tests.integration.records import create, end_offset, rows, write
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+IDENTICAL = "primary->backup.mirror.offsets = identical\nprimary.consumer.isolation.level = {}\n"
+
+
+@pytest.fixture(scope="module", params=["read_committed", "read_uncommitted"])
+def isolation(request) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def mirror(primary, backup, tmp_path_factory, isolation) -> Iterator[RunningAppliance]:
+    with RunningAppliance(
+        tmp_path_factory.mktemp("identical"),
+        primary=primary.bootstrap,
+        backup=backup.bootstrap,
+        topics=f"same-{isolation}-.*",
+        extra=IDENTICAL.format(isolation),
+    ) as appliance:
+        yield appliance
+    assert "Traceback" not in appliance.log.read_text()
+
+
+@pytest.fixture
+def topic(topic: str, isolation: str) -> str:
+    return f"same-{isolation}-{topic}"
+
+
+def records(cluster: Any, topic: str, partition: int, isolation: str) -> dict[int, tuple[Any, ...]]:
+    """Return what a consumer sees of a partition, by offset."""
+    options = {
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": "reads-on",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": isolation,
+    }
+    found = {}
+    with closing(Consumer(options)) as consumer:
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+        while True:
+            message = consumer.poll(30)
+            assert message is not None, f"{topic} cannot be read"
+            if message.error() is not None:
+                return found
+            found[message.offset()] = (message.key(), message.value(), message.headers(), message.timestamp()[1])
+
+
+def start_offset(cluster: Any, topic: str, partition: int) -> int:
+    with closing(Cluster("test", {"bootstrap.servers": cluster.bootstrap})) as admin:
+        return admin.start_offsets([(topic, partition)])[topic, partition]
+
+
+def await_end(primary, backup, topic: str, partition: int = 0, *, alias: str = "primary") -> None:
+    end = end_offset(primary, topic, partition)
+    remote = f"{alias}.{topic}"
+    eventually(
+        lambda: exists(backup, remote) and end_offset(backup, remote, partition) == end,
+        within_s=60,
+        because=f"the remote log of {topic}-{partition} ends at {end}",
+    )
+
+
+def assert_identical(
+    primary, backup, topic: str, isolation: str, partition: int = 0, *, alias: str = "primary"
+) -> None:
+    """Both logs end at the same offset, and a committed reader sees the source's records at their offsets."""
+    await_end(primary, backup, topic, partition, alias=alias)
+    expected = records(primary, topic, partition, isolation)
+    assert records(backup, f"{alias}.{topic}", partition, "read_committed") == expected
+
+
+def delete_before(cluster, topic: str, offset: int, partition: int = 0) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.delete_records([TopicPartition(topic, partition, offset)])[TopicPartition(topic, partition)].result(30)
+
+
+def transactions(cluster, topic: str, *, turns: int = 20) -> None:
+    """Write committed, aborted and plain records by turns, of two producers whose transactions overlap."""
+    first, second = (
+        Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": f"{topic}-{n}", "log_level": 0})
+        for n in (1, 2)
+    )
+    first.init_transactions(30)
+    second.init_transactions(30)
+    for turn in range(turns):
+        first.begin_transaction()
+        second.begin_transaction()
+        for n in range(4):
+            first.produce(topic, f"{turn}:{n}", "first", 0)
+            second.produce(topic, f"{turn}:{n}", "second", 0)
+            assert first.flush(30) == 0
+            assert second.flush(30) == 0
+        (first.abort_transaction if turn % 3 == 1 else first.commit_transaction)(30)
+        write(cluster, topic, rows(3, start=turn))
+        (second.abort_transaction if turn % 4 == 2 else second.commit_transaction)(30)
+
+
+def test_a_plain_topic(mirror, primary, backup, topic, isolation):
+    create(primary, topic, 2)
+    for partition in (0, 1):
+        write(primary, topic, rows(500, start=partition), partition)
+    for partition in (0, 1):
+        assert_identical(primary, backup, topic, isolation, partition)
+    write(primary, topic, rows(200, start=7))
+    assert_identical(primary, backup, topic, isolation)
+
+
+def test_a_topic_whose_first_records_were_deleted(mirror, primary, backup, topic, isolation):
+    create(primary, topic, 2)
+    write(primary, topic, rows(1000))
+    delete_before(primary, topic, 700)
+    write(primary, topic, rows(500), 1)
+    assert_identical(primary, backup, topic, isolation)
+    assert_identical(primary, backup, topic, isolation, 1)
+
+
+def test_transactions_and_their_markers(mirror, primary, backup, topic, isolation):
+    create(primary, topic)
+    transactions(primary, topic)
+    assert_identical(primary, backup, topic, isolation)
+
+
+def test_an_empty_topic_whose_log_begins_later(mirror, primary, backup, topic, isolation):
+    create(primary, topic)
+    write(primary, topic, rows(300))
+    delete_before(primary, topic, 300)
+    await_end(primary, backup, topic)
+    eventually(lambda: start_offset(backup, f"primary.{topic}", 0) == 300, within_s=30, because="the filler is deleted")
+    write(primary, topic, rows(20))
+    assert_identical(primary, backup, topic, isolation)
+
+
+def test_batches_that_are_packed_again_keep_their_offsets(mirror, primary, backup, topic, isolation):
+    create(primary, topic, 2, message_timestamp_type="LogAppendTime")
+    write(primary, topic, rows(400), **{"linger.ms": 50})
+    write(primary, topic, rows(400), 1, **{"linger.ms": 0, "batch.num.messages": 1})
+    assert_identical(primary, backup, topic, isolation)
+    assert_identical(primary, backup, topic, isolation, 1)
+
+
+def test_partitions_that_are_added_later(mirror, primary, backup, topic, isolation):
+    create(primary, topic)
+    write(primary, topic, rows(50))
+    assert_identical(primary, backup, topic, isolation)
+    admin = AdminClient({"bootstrap.servers": primary.bootstrap})
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+    eventually(lambda: len(partitions(primary, topic)) == 3, within_s=30, because="the topic has grown")
+    for partition in (1, 2):
+        write(primary, topic, rows(70, start=partition), partition)
+    eventually(
+        lambda: len(partitions(backup, f"primary.{topic}")) == 3, within_s=30, because="and so has the remote one"
+    )
+    for partition in range(3):
+        assert_identical(primary, backup, topic, isolation, partition)
+
+
+def test_a_compacted_topic_with_gaps_and_tombstones(mirror, primary, backup, topic, isolation):
+    settings = {
+        "cleanup_policy": "compact",
+        "segment_ms": "100",
+        "min_cleanable_dirty_ratio": "0.001",
+        "min_compaction_lag_ms": "0",
+        "max_compaction_lag_ms": "100",
+    }
+    create(primary, topic, **settings)
+
+    def turn(number: int) -> None:
+        values = [b"%d:%d" % (number, n) if (n + number) % 11 else None for n in range(200)]
+        write(
+            primary,
+            topic,
+            [(b"k%d" % (n % (7 + n // 9)), value, [], 1000 * number + n + 1) for n, value in enumerate(values)],
+            **{"linger.ms": 50},
+        )
+
+    for number in range(4):
+        turn(number)
+    eventually(
+        lambda: turn(9) or 0 < len(records(primary, topic, 0, isolation)) < 1000,
+        within_s=60,
+        every_s=1,
+        because="the source's cleaner has left gaps",
+    )
+    await_end(primary, backup, topic)
+    assert newest(backup, f"primary.{topic}") == newest(primary, topic)
+
+
+def test_a_foreign_record_stops_the_partition_and_no_other(mirror, primary, backup, topic, isolation):
+    create(primary, topic, 2)
+    write(primary, topic, rows(50))
+    write(primary, topic, rows(50), 1)
+    assert_identical(primary, backup, topic, isolation)
+    assert_identical(primary, backup, topic, isolation, 1)
+    remote = f"primary.{topic}"
+    write(backup, remote, [(b"foreign", b"record", [], 1)])
+    write(primary, topic, rows(30, start=50))
+    write(primary, topic, rows(30, start=50), 1)
+    eventually(
+        lambda: mirror.value("kafka_mirror_partition_paused", topic=remote, partition=0) == 1,
+        within_s=30,
+        because="the partition is paused",
+    )
+    assert_identical(primary, backup, topic, isolation, 1)
+    assert end_offset(backup, remote, 0) == 51, "nothing was written at a wrong offset"
+    assert f"{topic}-0 paused: offsets are no longer identical: " in mirror.log.read_text()
+
+
+def test_an_existing_topic_is_adopted_if_its_records_are_the_sources(mirror, primary, backup, topic, isolation):
+    same, other = f"{topic}-same", f"{topic}-other"
+    create(backup, f"primary.{same}")
+    create(backup, f"primary.{other}")
+    write(backup, f"primary.{same}", rows(80))
+    write(backup, f"primary.{other}", rows(80, start=1))
+    for name in (same, other):
+        create(primary, name)
+        write(primary, name, rows(100))
+    assert_identical(primary, backup, same, isolation)
+    eventually(
+        lambda: f"{other}-0 paused: offsets are no longer identical: " in mirror.log.read_text(),
+        within_s=30,
+        because="the other one is refused",
+    )
+    assert end_offset(backup, f"primary.{other}", 0) == 80
+
+
+@pytest.mark.separate
+def test_killed_processes_and_lost_retention_shift_nothing(primary, backup, topic, tmp_path, isolation):
+    topic = topic.removeprefix("same-")  # the other mirror does not match it
+    remote = f"killed.{topic}"
+    create(primary, topic)
+    running = RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=IDENTICAL.format(isolation)
+    ).call_source("killed")
+    with running:
+        for _ in range(3):
+            transactions(primary, topic, turns=4)
+            eventually(
+                lambda: exists(backup, remote) and end_offset(backup, remote, 0) > 0,
+                within_s=60,
+                because="the load flows",
+            )
+            running.kill_all()
+            transactions(primary, topic, turns=2)
+            running.start()
+        assert_identical(primary, backup, topic, isolation, alias="killed")
+        assert running.stop()[0] == 0
+        transactions(primary, topic, turns=3)
+        first = end_offset(primary, topic, 0) - 20
+        delete_before(primary, topic, first)
+        running.start()
+        await_end(primary, backup, topic, alias="killed")
+        eventually(
+            lambda: start_offset(backup, remote, 0) == first,
+            within_s=30,
+            because="the target's log begins where the source's does",
+        )
+        assert_identical(primary, backup, topic, isolation, alias="killed")
+        assert "were deleted by the source's retention" in running.log.read_text()
+
+
+def exists(cluster, topic: str) -> bool:
+    return topic in AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=10).topics
+
+
+def partitions(cluster, topic: str) -> list[int]:
+    found = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(topic, timeout=10).topics[topic]
+    return sorted(found.partitions)
+
+
+def newest(cluster, topic: str) -> dict[bytes, tuple[Any, ...]]:
+    """Return each key's newest record with its offset: what compaction keeps on either cluster."""
+    found = records(cluster, topic, 0, "read_committed")
+    return {record[0]: (offset, *record) for offset, record in sorted(found.items())}
