@@ -40,8 +40,8 @@ def _draw(snapshot: Snapshot) -> None:
         _nothing(snapshot)
         return
     st.write(
-        "What a failover now means for each consumer group of a source. Records that are not yet on the target are missing until "
-        "the source is back."
+        "What a failover now means for each consumer group of a source. Unread records that are not on the target are missing "
+        "until the source is back."
     )
     st.dataframe(
         group_table(found, costs, time.time()),

@@ -103,7 +103,7 @@ def group_table(found: Sequence[Resumption], costs: Iterable[GroupFailover], now
         )
         for each in found
     ]
-    names = ["After a failover", "Group", "Flow", "Why", "Unread", "Not yet on target", "Oldest"]
+    names = ["After a failover", "Group", "Flow", "Why", "Unread", "Of them not on target", "Oldest"]
     return pd.DataFrame(content, columns=[*names, "Partitions by state", "Checkpoint age"]).astype({"Unread": "Int64"})
 
 

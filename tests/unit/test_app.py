@@ -345,7 +345,7 @@ def test_the_groups_page_says_what_a_fail_over_would_mean(monkeypatch):
     test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "groups")
     (line,) = test.dataframe[0].value.to_dict("records")
     assert line["Unread"] == 15
-    assert line["Not yet on target"] == "10"
+    assert line["Of them not on target"] == "10"
     assert line["Oldest"] == "30.0 s"
 
 
