@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, ViewportSize
 from dashboards.boards import boards
 from tests.benchmarks.inspector import made_up_fleet, made_up_pages
 from tests.integration.incident import BACK, TOPICS, Watched, watched
-from tests.integration.inspector import launched, serving
+from tests.integration.inspector import SETTLED, launched, serving
 from tests.integration.test_boards_live import store
 from tests.preview import preview
 
@@ -137,6 +137,7 @@ def _picture(
     page.goto(url)
     page.get_by_test_id("stMainBlockContainer").wait_for(timeout=60_000)
     page.wait_for_timeout(DRAWN_MS)
+    page.wait_for_function(SETTLED, timeout=60_000)
     if opens:
         page.locator("summary", has_text=opens).last.click()
     if below:

@@ -26,6 +26,11 @@ SOON_MS = PATIENCE * 40_000  # what a page is given to show something
 expect.set_options(timeout=SOON_MS)
 CHANGED = "net::ERR_NETWORK_CHANGED"
 LOOK_MS = 100
+# What Streamlit draws again, or fades in or out, has paler colours meanwhile: the script is at its end, nothing on the page
+# is of a run before or a placeholder, and no fading is under way.
+SETTLED = """() => document.querySelector("[data-testid=stApp][data-test-script-state=notRunning]")
+    && !document.querySelector("[data-stale=true], [data-testid=stSkeleton]")
+    && document.getAnimations().every(each => each.playState !== "running")"""
 
 
 @contextmanager

@@ -14,18 +14,13 @@ from playwright.sync_api import Browser, Page, expect
 
 from mirror.embedded.ports import free_port
 from tests.certificates import identity
-from tests.integration.inspector import PAGES, SOON_MS, launched, needs_chromium, serving, visit
+from tests.integration.inspector import PAGES, SETTLED, SOON_MS, launched, needs_chromium, serving, visit
 from tests.integration.records import commit, create, rows, write
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, needs_chromium]
 HOSTILE = "<img src=x onerror=alert(1)>"
 GROUPS = ("shop", "audit", HOSTILE)
-# What Streamlit draws again, or fades in or out, has paler colours meanwhile: the script is at its end, nothing on the page
-# is of a run before, and no fading is under way.
-SETTLED = """() => document.querySelector("[data-testid=stApp][data-test-script-state=notRunning]")
-    && !document.querySelector("[data-stale=true]")
-    && document.getAnimations().every(each => each.playState !== "running")"""
 
 
 def settings_of(folder: Path, primary, backup, extra: str = "") -> Path:
