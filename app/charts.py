@@ -55,7 +55,7 @@ def lag_over_time(
     Each has its axis. Mark the part from `window_from` with the rule of the status.
 
     Args:
-        past: A row per point, with time, lag (records), waits (time lag in seconds, NaN if unknown).
+        past: A row per point, with time, lag (records), waits (time lag in seconds); NaN if unknown.
         marks: A row per event, with time, kind (of MARKS), what.
         window_from: Start of the marked part, None for none.
         rule: Tooltip of that part.
@@ -66,7 +66,7 @@ def lag_over_time(
         span = pd.DataFrame({"from": [window_from], "to": [past["time"].max()], "rule": [rule]})
         mark = altair.Chart(span).mark_rect(aria=False, opacity=0.15, color=TONES["warn"])
         layers.append(mark.encode(x=altair.X("from", type="temporal", title=None), x2="to", tooltip=["rule"]))
-    area = altair.Chart(past).mark_area(
+    area = altair.Chart(past.dropna(subset=["lag"])).mark_area(
         aria=False, line=True, opacity=0.25, point={"filled": True, "aria": False, "size": 18}
     )
     layers.append(area.encode(x=_time("time"), y=_own_axis("lag", "lag (records)")))
@@ -101,7 +101,7 @@ def _time(name: str) -> altair.X:
 
 def _own_axis(name: str, title: str) -> altair.Y:
     axis = altair.Axis(grid=name == "lag")
-    return altair.Y(name, type="quantitative", title=title, axis=axis, scale=altair.Scale(zero=True))
+    return altair.Y(name, type="quantitative", title=title, axis=axis, scale=altair.Scale(zero=True), stack=None)
 
 
 def timeline(frame: pd.DataFrame, *, description: str) -> None:

@@ -98,14 +98,15 @@ def _past(row: LagRow, polled_s: float, marks: list[Mark]) -> None:
 def past_of(samples: list[Sample], minutes: list[Minute], *, now: tuple[float, float | None]) -> pd.DataFrame:
     """Return lag and time lag of the last hour by time.
 
-    These are the polls of the window and, before them, the largest values of each minute at its end. Polls have no time lag
-    except the newest: `now` is its time and its time lag.
+    These are the polls of the window and, before them, the largest values of each minute at its end. The window has no time
+    lags: `now` is the time and the time lag of the row that is shown. The window may have a newer poll.
     """
     first_s = samples[0].time_s if samples else float("inf")
+    content: list[tuple[float, int | None, float | None]]
     content = [(each.time_s + MINUTE_S, each.lag, each.waits_s) for each in minutes if each.time_s + MINUTE_S < first_s]
-    content += [(sample.time_s, sample.lag, None) for sample in samples[:-1]]
-    content += [(now[0], sample.lag, now[1]) for sample in samples[-1:]]
-    frame = pd.DataFrame(content, columns=["time", "lag", "waits"]).astype({"waits": "float"})
+    content += [(sample.time_s, sample.lag, None) for sample in samples]
+    content += [(now[0], None, now[1])] if content else []
+    frame = pd.DataFrame(content, columns=["time", "lag", "waits"]).astype({"lag": "float", "waits": "float"})
     return frame.assign(time=pd.to_datetime(frame["time"], unit="s"))
 
 
