@@ -12,7 +12,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.failovers import answers
-from app.inspection import watch
+from app.inspection import mirrors, watch
+from app.links import MIRROR
 from app.tables import narrowed
 from metrics.partition_status import Status
 from metrics.trend import Point, unhealthy_since
@@ -27,12 +28,14 @@ FILTERS = ("source", "target", "group", "topic", "partition", "status", "search"
 async def flows(request: Request) -> Response:
     """Return every flow: status, since when, records at risk, rates, failover check, last hour."""
     refusal = _refusal(request.query_params, ())
+    MIRROR.set(request.query_params.get("mirror", ""))
     return refusal if refusal is not None else await run_in_threadpool(_flows)
 
 
 async def rows(request: Request) -> Response:
     """Return the rows that the page Partitions shows for the same parameters, worst first."""
     refusal = _refusal(request.query_params, (*FILTERS, "only_lagging"))
+    MIRROR.set(request.query_params.get("mirror", ""))
     return refusal if refusal is not None else await run_in_threadpool(_rows, request.query_params)
 
 
@@ -84,14 +87,23 @@ def _rows(given: Mapping[str, str]) -> Response:
 
 
 def _about(snapshot: Snapshot) -> dict[str, Any]:
-    return {"time": snapshot.time_s, "clusters": dict(snapshot.clusters), "problems": list(snapshot.problems)}
+    return {
+        "time": snapshot.time_s,
+        "clusters": dict(snapshot.clusters),
+        "problems": [str(problem) for problem in snapshot.problems],
+    }
 
 
 def _refusal(given: Mapping[str, str], known: Sequence[str]) -> Response | None:
     """Return an error response for unknown parameters or statuses; None if there are none."""
+    known = (*known, "mirror")
     strange = sorted(set(given) - set(known))
     if strange:
-        said = f"unknown parameter {', '.join(strange)}; known: {', '.join(known) or 'none'}"
+        said = f"unknown parameter {', '.join(strange)}; known: {', '.join(known)}"
+        return JSONResponse({"error": said}, status_code=400)
+    mirror = given.get("mirror", "")
+    if mirror and mirror not in mirrors():
+        said = f"mirror={json.dumps(mirror)} is unknown; known: {', '.join(mirrors())}"
         return JSONResponse({"error": said}, status_code=400)
     status = given.get("status", "")
     if status and status not in Status.__members__:

@@ -32,37 +32,87 @@ def lines(frame: pd.DataFrame, *, x: str, x_title: str, y_title: str, descriptio
 
 FEW = 12  # up to this many bars have a fixed width
 # Distinguishable by lightness as well as by hue, on light and dark backgrounds.
-TONES = {"ill": "#c8323a", "warn": "#e09a1a", "unknown": "#8a6fc4", "idle": "#8f959e", "ok": "#2f9e79"}
+WAITS = "#c9772e"  # of the time lag
+TONES = {
+    "ill": "#c8323a",
+    "warn": "#e09a1a",
+    "unknown": "#8a6fc4",
+    "idle": "#8f959e",
+    "ok": "#2f9e79",
+    "pending": "#e09a1a",
+}
 
 
-def lag_over_time(frame: pd.DataFrame, *, window_from: pd.Timestamp | None, rule: str, description: str) -> None:
-    """Draw lag (columns time, lag) over time.
+LATE = 0.1  # share of the chart's width
+MARKS = {"pause": "ill", "resumed": "ok", "leader": "unknown", "restart": "idle", "takeover": "idle", "process": "idle"}
 
-    Mark the part from `window_from` with the rule of the status.
+
+def lag_over_time(
+    past: pd.DataFrame, marks: pd.DataFrame, *, window_from: pd.Timestamp | None, rule: str, description: str
+) -> None:
+    """Draw lag and time lag over time, and events as vertical lines.
+
+    Each has its axis. Mark the part from `window_from` with the rule of the status.
+
+    Args:
+        past: A row per point, with time, lag (records), waits (time lag in seconds); NaN if unknown.
+        marks: A row per event, with time, kind (of MARKS), what.
+        window_from: Start of the marked part, None for none.
+        rule: Tooltip of that part.
+        description: The text alternative.
     """
-    drawn = (
-        altair.Chart(frame)
-        .mark_area(aria=False, line=True, opacity=0.25, point={"filled": True, "aria": False, "size": 18})
-        .encode(
-            x=altair.X("time", type="temporal", title=None),
-            y=altair.Y("lag", type="quantitative", title="lag (records)", scale=altair.Scale(zero=True)),
-        )
-    )
-    layers = [drawn]
-    if window_from is not None and not frame.empty:
-        span = pd.DataFrame({"from": [window_from], "to": [frame["time"].max()], "rule": [rule]})
+    layers = []
+    if window_from is not None and not past.empty:
+        span = pd.DataFrame({"from": [window_from], "to": [past["time"].max()], "rule": [rule]})
         mark = altair.Chart(span).mark_rect(aria=False, opacity=0.15, color=TONES["warn"])
-        layers.insert(0, mark.encode(x=altair.X("from", type="temporal", title=None), x2="to", tooltip=["rule"]))
-    chart = altair.layer(*layers).properties(description=description, height=240).configure_axis(aria=False)
-    st.altair_chart(chart)
+        layers.append(mark.encode(x=altair.X("from", type="temporal", title=None), x2="to", tooltip=["rule"]))
+    area = altair.Chart(past.dropna(subset=["lag"])).mark_area(
+        aria=False, line=True, opacity=0.25, point={"filled": True, "aria": False, "size": 18}
+    )
+    layers.append(area.encode(x=_time("time"), y=_own_axis("lag", "lag (records)")))
+    if not marks.empty:
+        # The name of a late event is before its line: after it, the chart ends.
+        late = past["time"].max() - LATE * (past["time"].max() - past["time"].min())
+        layers += _marks(marks.assign(is_late=marks["time"] > late))
+    waits = altair.Chart(past.dropna(subset=["waits"])).mark_line(aria=False, strokeDash=[6, 3], color=WAITS)
+    right = waits.encode(x=_time("time"), y=_own_axis("waits", "time lag (s, dashed)"))
+    chart = altair.layer(altair.layer(*layers), right).resolve_scale(y="independent")
+    st.altair_chart(chart.properties(description=description, height=240).configure_axis(aria=False))
+
+
+def _marks(marks: pd.DataFrame) -> list[altair.Chart]:
+    tones = list(MARKS.values())
+    colour = altair.Color(
+        "kind",
+        type="nominal",
+        legend=None,
+        scale=altair.Scale(domain=list(MARKS), range=[TONES[tone] for tone in tones]),
+    )
+    base = altair.Chart(marks).encode(x=_time("time"), color=colour, tooltip=["time", "kind", "what"])
+    rules = base.mark_rule(aria=False, size=2)
+    after = base.transform_filter("!datum.is_late").mark_text(aria=False, align="left", dx=4, y=6, fontSize=11)
+    before = base.transform_filter("datum.is_late").mark_text(aria=False, align="right", dx=-4, y=6, fontSize=11)
+    return [rules, after.encode(text="kind"), before.encode(text="kind")]
+
+
+def _time(name: str) -> altair.X:
+    return altair.X(name, type="temporal", title=None)
+
+
+def _own_axis(name: str, title: str) -> altair.Y:
+    axis = altair.Axis(grid=name == "lag")
+    return altair.Y(name, type="quantitative", title=title, axis=axis, scale=altair.Scale(zero=True), stack=None)
 
 
 def timeline(frame: pd.DataFrame, *, description: str) -> None:
-    """Draw a bar for each row (lane, what, tone, from, to), by lane and event."""
+    """Draw a bar for each row, by lane and event.
+
+    The columns are lane, what, state, tone, from, to. Bars of the state "pending" are outlined, others are filled.
+    """
     shown = frame.assign(line=frame["lane"] + ": " + frame["what"])
     chart = (
         altair.Chart(shown, description=description)
-        .mark_bar(aria=False, cornerRadius=2, height=14, minBandSize=3)
+        .mark_bar(aria=False, cornerRadius=2, height=14, minBandSize=3, stroke=TONES["pending"])
         .encode(
             x=altair.X("from", type="temporal", title=None),
             x2="to",
@@ -70,7 +120,9 @@ def timeline(frame: pd.DataFrame, *, description: str) -> None:
             color=altair.Color(
                 "tone", type="nominal", legend=None, scale=altair.Scale(domain=list(TONES), range=list(TONES.values()))
             ),
-            tooltip=["lane", "what", "from", "to"],
+            fillOpacity=altair.condition("datum.state === 'pending'", altair.value(0.15), altair.value(1.0)),
+            strokeWidth=altair.condition("datum.state === 'pending'", altair.value(1.5), altair.value(0.0)),
+            tooltip=["lane", "what", "state", "from", "to"],
         )
         .properties(height={"step": 22})
         .configure_axis(aria=False, labelLimit=360)

@@ -14,26 +14,34 @@ def _read(*names: str) -> str:
     return "\n".join((_PARTS / name).read_text() for name in names)
 
 
-def _component(name: str, html: str) -> Any:
+def _component(name: str, html: str, script: str) -> Any:
     return st.components.v2.component(
         f"kafka_mirror_{name}",
         html=html,
         css=_read("statuses.css", f"{name}.css"),
-        js=_read("theme.js", f"{name}.js"),
+        js=_read("theme.js", f"{script}.js"),
     )
 
 
-_flow_bars = _component("flow_bars", '<div class="root"></div>')
+_ROOT = '<div class="root"></div>'
+_flow_bars = _component("flow_bars", _ROOT, "shown_html")
+_fleet = _component("fleet", _ROOT, "shown_html")
 _heat_map = _component(
     "heat_map",
     '<div class="root"><div class="words"></div><div class="map">'
     '<canvas tabindex="0" role="application"></canvas></div><div class="tip" role="status" hidden></div></div>',
+    "heat_map",
 )
 
 
 def flow_bars(html: str) -> None:
-    """Show the bars of all flows, from app.flow_bars."""
+    """Show the cards of all flows, from app.flow_bars."""
     _flow_bars(key="flow_bars", data=html)
+
+
+def fleet(html: str) -> None:
+    """Show the flows of several mirrors, from app.fleet_table."""
+    _fleet(key="fleet", data=html)
 
 
 def heat_map(blocks: list[dict[str, Any]], *, legend: str, summary: str) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from urllib.parse import quote, urlencode
+from collections.abc import Callable, Sequence
+from urllib.parse import quote
 
 import streamlit as st
 
 from app.inspection import settings
-from app.session import plain
+from app.links import address
+from app.session import plain, warn
+from app.statuses import SHAPES, colour
 from metrics.lag_row import LagRow
+from metrics.partition_status import Status
 from metrics.process_status import flow_of
 from mirror.errors import MirrorError
 from mirror.runtime.prometheus import FiringAlert, Prometheus
@@ -18,31 +21,48 @@ from mirror.runtime.prometheus import FiringAlert, Prometheus
 NAMED = ("topic", "cluster", "group")  # labels that identify the subject of an alert, in addition to its flow
 
 
-def draw_alerts(is_wanted: Callable[[FiringAlert], bool] = lambda _: True, *, most: int = 20) -> None:
-    """Draw a line for each firing alert, critical ones first.
+def draw_alerts(is_wanted: Callable[[FiringAlert], bool] = lambda _: True, *, is_open: bool = False) -> None:
+    """Draw a strip with the number of firing alerts and the worst one.
 
-    Draw a warning if Prometheus does not respond.
+    All of them are in its fold. Draw a warning if Prometheus does not respond.
     """
     with st.container():  # one container, so that the elements after it keep their place
-        _draw_alerts(is_wanted, most)
+        url = settings().mirror.app_prometheus_url
+        if url:
+            _draw_alerts(url, is_wanted, is_open)
 
 
-def _draw_alerts(is_wanted: Callable[[FiringAlert], bool], most: int) -> None:
-    url = settings().mirror.app_prometheus_url
-    if not url:
-        return
+def _draw_alerts(url: str, is_wanted: Callable[[FiringAlert], bool], is_open: bool) -> None:
     try:
         firing = [alert for alert in _firing(url) if is_wanted(alert)]
         managers = _managers(url) if firing else []
     except MirrorError as error:
-        st.warning(plain(str(error)))
+        warn(f"Prometheus at {url} cannot be read, so alerts are unknown.", error)
+        return
+    if not firing:
         return
     firing.sort(key=lambda each: (not each.is_critical, each.since))
-    for alert in firing[:most]:
-        draw = st.error if alert.is_critical else st.warning
-        draw(line(alert, managers), icon=":material/notifications_active:")
-    if firing[most:]:
-        st.caption(f"{len(firing) - most} more alerts are firing; see the page [Incidents](incidents?back=1+h).")
+    with st.expander(strip(firing), expanded=is_open, icon=":material/notifications_active:", key="alerts"):
+        for alert in firing:
+            st.markdown(f":{_colour(alert)}[{SHAPES[_status(alert)]}] {line(alert, managers)}")
+        st.markdown(f"[Earlier alerts]({address('incidents', back='1 h')})")
+
+
+def strip(firing: Sequence[FiringAlert]) -> str:
+    """Return the number of alerts and the worst one, which is the first, as Markdown."""
+    worst = firing[0]
+    about = " ".join(part for part in (plain(subject(worst)), "since", plain(worst.since)) if part)
+    fires = "1 alert is firing" if len(firing) == 1 else f"{len(firing)} alerts are firing. Worst"
+    return f":{_colour(worst)}[**{fires}: {plain(worst.name)}**] {about}"
+
+
+def _status(alert: FiringAlert) -> Status:
+    """Return the status that has the colour and the shape of an alert's severity."""
+    return Status.STALL if alert.is_critical else Status.WARN
+
+
+def _colour(alert: FiringAlert) -> str:
+    return colour(_status(alert))
 
 
 def line(alert: FiringAlert, managers: list[str]) -> str:
@@ -64,8 +84,9 @@ def subject(alert: FiringAlert) -> str:
 def rows_link(alert: FiringAlert) -> str:
     """Return the address of an alert's rows, "" if it names none."""
     named = {name: alert.labels.get(name) for name in ("source", "target", "topic", "group")}
-    query = urlencode({name: value for name, value in named.items() if value})
-    return f"lag?{query}" if query else ""
+    return (
+        address("partitions", **{name: value for name, value in named.items() if value}) if any(named.values()) else ""
+    )
 
 
 def concerns(alert: FiringAlert, row: LagRow) -> bool:

@@ -1,14 +1,13 @@
-"""Write the bar of each flow as HTML: status, records at risk, rates, last hour. Pure."""
+"""Write the card of each flow as HTML: status, RPO, rates, both failover answers, last hour. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from urllib.parse import urlencode
 
+from app.links import address, of_row
 from app.statuses import HEADLINES, SHAPES, tone
-from app.tables import link
 from metrics.partition_status import Status
 from metrics.trend import MINUTE_S, MINUTES, Point, UnhealthySince
 from mirror.lag.failover import FailoverReadiness, Objective, Planned
@@ -17,11 +16,16 @@ from mirror.lag.text import duration, pluralized
 
 _HEIGHT = 28  # of the last hour, in the units of its drawing; a minute is one unit wide
 _LEAST = 2  # height of a minute in which nothing waited
+# Ends of the scale, seconds. The least one shows the waits of a healthy flow as what they are: nothing.
+_SCALES = (
+    *((10.0, "10 s"), (30.0, "30 s"), (60.0, "1 min"), (300.0, "5 min"), (900.0, "15 min"), (3600.0, "1 h")),
+    *((4 * 3600.0, "4 h"), (86_400.0, "1 d"), (7 * 86_400.0, "7 d")),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowBar:
-    """The content of a bar: the flow, its last hour, its failover check."""
+    """The content of a card: the flow, its last hour, its failover check."""
 
     flow: FlowSummary
     points: Sequence[Point]
@@ -30,7 +34,7 @@ class FlowBar:
 
 
 def bars_html(bars: Sequence[FlowBar], now_s: float) -> str:
-    """Return all bars, in their order."""
+    """Return all cards, in their order."""
     return f'<ol class="flows" aria-label="Flows, worst first">{"".join(_bar(bar, now_s) for bar in bars)}</ol>'
 
 
@@ -56,30 +60,31 @@ def since(bar: FlowBar, now_s: float) -> str:
     return f"not OK for {lasted}" if bar.unhealthy_since.is_seen else f"not OK for at least {lasted}"
 
 
-def at_risk(flow: FlowSummary) -> str:
-    """Return how many records the target lacks, and how long they have waited."""
+def rpo(flow: FlowSummary) -> tuple[str, str]:
+    """Return the longest wait of a record that the target lacks, and how many wait."""
     if flow.unknown == flow.partitions or (flow.unknown and not flow.lag):
-        return "unknown"
+        return "unknown", ""
     if not flow.lag:
-        return "nothing"
-    waits = f", {flow.waits}" if flow.lag_seconds is not None else ""
-    return f"{at_least(flow.lag, flow.unknown)} record{'' if flow.lag == 1 else 's'}{waits}"
+        return "0 s", "no record waits"
+    return flow.waits, f"{at_least(flow.lag, flow.unknown)} record{'' if flow.lag == 1 else 's'}"
 
 
 def _bar(bar: FlowBar, now_s: float) -> str:
-    flow = bar.flow
-    chosen = urlencode({"source": flow.source, "target": flow.target, "group": flow.name})
+    flow, found = bar.flow, bar.failover
+    rows = address("partitions", source=flow.source, target=flow.target, group=flow.name)
     known = f"{flow.fresh:.1%} known to be fresh" if flow.fresh < 1 else "all fresh"
+    about = since(bar, now_s) or f"{pluralized(flow.partitions, 'partition')}, {known}"
+    waits, waiting = rpo(flow)
     return (
         f'<li class="flow {tone(flow.worst)}">'
-        f'<p class="status"><span class="mark" aria-hidden="true">{SHAPES[flow.worst]}</span>'
-        f' <strong>{flow.worst.name}</strong> <span class="since">{since(bar, now_s)}</span></p>'
-        f'<p class="name"><a href="/lag?{escape(chosen)}">{escape(flow.name)}</a>'
-        f"<small>{pluralized(flow.partitions, 'partition')}, {known}</small></p>"
-        f"<dl>{_fact('Written', escape(_rate(flow.in_per_s)))}{_fact('Replicated', escape(_rate(flow.out_per_s)))}"
-        f"{_fact('Planned switch', _planned(bar.failover))}"
-        f"{_fact('At risk if the source fails now', f'{escape(at_risk(flow))} {_loss(bar.failover)}')}</dl>"
-        f"{_last_hour(bar.points, now_s)}{_why(flow)}</li>"
+        f'<div class="who"><p class="status"><span class="mark" aria-hidden="true">{SHAPES[flow.worst]}</span>'
+        f' <strong>{flow.worst.name}</strong> <a href="{escape(rows)}">{escape(flow.name)}</a></p>'
+        f"<small>{about}</small></div>"
+        f"<dl>{_fact('RPO now', f'{escape(waits)} <small>{escape(waiting)}</small>')}"
+        f"{_fact('In → out', escape(f'{_rate(flow.in_per_s)} → {_rate(flow.out_per_s)}'))}"
+        f"{_fact('Planned switch', _planned(found))}"
+        f"{_fact(f'If {escape(flow.source)} is lost now', _loss(found))}</dl>"
+        f"{_last_hour(bar, now_s)}{_why(flow)}</li>"
     )
 
 
@@ -93,12 +98,12 @@ def _planned(found: FailoverReadiness) -> str:
 
 
 def _loss(found: FailoverReadiness) -> str:
-    kind = {Objective.WITHIN: "ok", Objective.BEYOND: "ill", Objective.UNKNOWN: "warn"}[found.objective]
+    kind = {Objective.WITHIN: "ok", Objective.BEYOND: "ill", Objective.UNKNOWN: "unknown"}[found.objective]
     return _answer(kind, found.objective.value, (found.loss_text, *found.unknowns))
 
 
 def _answer(kind: str, value: str, reasons: Sequence[str]) -> str:
-    return f'<a href="/groups" class="answer {kind}" title="{escape("; ".join(reasons))}">{value}</a>'
+    return f'<a href="{escape(address("failover"))}" class="answer {kind}" title="{escape("; ".join(reasons))}">{value}</a>'
 
 
 def _rate(per_s: float | None) -> str:
@@ -116,32 +121,55 @@ def _why(flow: FlowSummary) -> str:
     more = f" {unhealthy:,} of {flow.partitions:,} partitions are not OK." if unhealthy > 1 else ""
     return (
         f'<p class="why"><strong>{escape(row.topic)}-{row.partition}</strong> {escape(row.reason)}.{more}'
-        f' <a href="{escape(link("partition", row))}">Why?</a></p>'
+        f' <a href="{escape(of_row("partition", row))}">Why?</a></p>'
     )
 
 
-def _last_hour(points: Sequence[Point], now_s: float) -> str:
+def _last_hour(bar: FlowBar, now_s: float) -> str:
+    """Draw the waits of the last hour with their scale.
+
+    A dashed line marks the objective, if the scale reaches it.
+    """
+    tallest = max((point.waits_s or 0.0 for point in bar.points), default=0.0)
+    longest = f"up to {duration(tallest)}" if bar.points else "unknown"
+    _, top = scale_of(bar.points)
+    return (
+        f"<figure><figcaption>Waits of the last hour: {longest}</figcaption>"
+        f'<div class="plot"><span>{top}</span><span>0</span>'
+        f"{columns_svg(bar.points, now_s, objective_s=bar.failover.objective_s)}</div>"
+        f'<p class="ends"><span>1 h ago</span><span>now</span></p></figure>'
+    )
+
+
+def scale_of(points: Sequence[Point]) -> tuple[float, str]:
+    """Return the end of the scale for waits, in seconds and as text."""
+    tallest = max((point.waits_s or 0.0 for point in points), default=0.0)
+    return next((step for step in _SCALES if tallest <= step[0]), (tallest, duration(tallest)))
+
+
+def columns_svg(points: Sequence[Point], now_s: float, *, objective_s: float | None = None) -> str:
     """Draw a column per minute: its height is the longest wait, its colour the status.
 
     A minute without a poll has no column.
     """
-    last = int(now_s // MINUTE_S)
-    tallest = max((point.waits_s or 0.0 for point in points), default=0.0)
-    columns = "".join(
+    last, (top_s, top) = int(now_s // MINUTE_S), scale_of(points)
+    drawn = "".join(
         f'<rect class="{tone(point.status)}" x="{MINUTES - 1 - (last - point.minute)}" width="0.8" '
         f'y="{_HEIGHT - height:.1f}" height="{height:.1f}"/>'
         for point in points
         if 0 <= last - point.minute < MINUTES
-        for height in (_height(point, tallest),)
+        for height in (_height(point, top_s),)
     )
-    said = f"longest wait in the last hour: {duration(tallest)}" if points else "the last hour is unknown"
+    if objective_s is not None and objective_s <= top_s:
+        goal = _HEIGHT * (1 - objective_s / top_s)
+        drawn += f'<line class="objective" x1="0" x2="{MINUTES}" y1="{goal:.1f}" y2="{goal:.1f}"/>'
     return (
-        f'<figure><svg viewBox="0 0 {MINUTES} {_HEIGHT}" preserveAspectRatio="none" role="img" aria-label="{said}">'
-        f"{columns}</svg><figcaption>{said}</figcaption></figure>"
+        f'<svg viewBox="0 0 {MINUTES} {_HEIGHT}" preserveAspectRatio="none" role="img" '
+        f'aria-label="Longest wait of each minute of the last hour; scale 0 to {top}">{drawn}</svg>'
     )
 
 
-def _height(point: Point, tallest: float) -> float:
+def _height(point: Point, top_s: float) -> float:
     if point.waits_s is None:
         return float(_HEIGHT)  # unknown: the whole column has the colour of its status
-    return _LEAST + (_HEIGHT - _LEAST) * point.waits_s / max(tallest, 1.0) if tallest else float(_LEAST)
+    return _LEAST + (_HEIGHT - _LEAST) * point.waits_s / top_s

@@ -1,108 +1,108 @@
-"""Page: failover check of each flow, and cost of a failover by consumer group."""
+"""Page: how each consumer group would resume after a failover, why, and the command."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
-from app.failovers import answers
-from app.inspection import process_status, settings
-from app.ledger import draw_ledgers
-from app.session import live, plain
-from app.switches import draw_switches
-from app.tables import failovers, readiness_table
-from mirror.lag.failover import FailoverReadiness, Objective, Planned
-from mirror.lag.flow_summary import at_least, summaries
+from app.inspection import file_name, process_status, settings, watch
+from app.links import MIRROR
+from app.resumption import OFFSETS, Resumption, group_table, place_table, resumptions, translate_command
+from app.session import ROW_HEIGHT, live, plain, warn
+from app.tables import failovers
+from metrics.process_status import ProcessStatus
+from mirror.config.clients import client_options
+from mirror.errors import MirrorError
+from mirror.kafka.internal_topics import answered, read_checkpoints
 from mirror.lag.snapshot import Snapshot
-from mirror.lag.text import duration
+from mirror.model.mm2_records import Checkpoint
+
+KEPT_S = 15.0  # how long checkpoints are shown to all viewers
 
 
 def page() -> None:
     """Draw the page."""
-    st.title("Failover", anchor=False)
+    st.title("Groups", anchor=False)
+    known = sorted({cost.group for cost in failovers(watch().latest())})
+    given = st.query_params.get("group")
+    names = ["", *known] if given in (None, "", *known) else ["", given, *known]
+    st.selectbox("Group", names, key="group", bind="query-params", accept_new_options=True, width=320)
     live(_draw)
 
 
 def _draw(snapshot: Snapshot) -> None:
-    for answer in sorted(
-        answers(snapshot, summaries(snapshot)), key=lambda each: (each.answer, -(each.records or 0), each.flow)
-    ):
-        _answers(answer)
-    _groups(snapshot)
-    up = {alias for alias, is_up in snapshot.clusters if is_up}
-    draw_switches(up=up)
-    draw_ledgers(up=up)
-
-
-def _answers(found: FailoverReadiness) -> None:
-    """Draw both answers of a flow, next to each other."""
-    st.subheader(plain(found.flow), anchor=False)
-    planned, lost = st.columns(2)
-    with planned:
-        draw = st.success if found.planned is Planned.READY else st.error
-        draw(f"Planned switch: **{found.planned_text}**" + _listed(found.blockers))
-    with lost:
-        draw = {Objective.WITHIN: st.success, Objective.BEYOND: st.error, Objective.UNKNOWN: st.warning}[
-            found.objective
-        ]
-        source = plain(found.flow.partition("->")[0])
-        groups = f"Consumer groups: {found.groups_text}"
-        draw(f"If {source} is lost now: **{plain(found.loss_text)}**" + _listed((groups, *found.unknowns)))
-
-
-def _listed(sentences: Iterable[str]) -> str:
-    return "".join(f"\n- {plain(sentence)}" for sentence in sentences)
-
-
-def _groups(snapshot: Snapshot) -> None:
-    """Draw the cost of a failover now for each consumer group."""
-    found = failovers(snapshot)
-    silent = [alias for alias, is_up in snapshot.clusters if not is_up]
-    if not found and silent:
-        st.warning(f"Consumer groups of {plain(', '.join(silent))} are unknown: no response.")
-        return
+    costs = failovers(snapshot)
+    group = str(st.session_state.get("group") or "")
+    found = [each for each in resumptions(_status(), costs) if group in ("", each.group)]
     if not found:
-        st.info("No consumer group of a source reads a topic that a flow replicates.")
+        _nothing(snapshot)
         return
     st.write(
-        "Consumer groups that read a replicated topic on its source: records that a group has not read yet, and how many of "
-        "them are not on the target yet. After a failover, the group misses these until the source is back."
+        "What a failover now means for each consumer group of a source. Unread records that are not on the target are missing "
+        "until the source is back."
     )
-    frame = pd.DataFrame(
-        [
-            (
-                each.group,
-                each.flow,
-                each.topics,
-                each.unread,
-                at_least(each.missing, each.unknown),
-                "unknown" if each.unknown else duration(each.missing_s),
-            )
-            for each in found
-        ],
-        columns=["Group", "Flow", "Topics", "Unread", "Not yet on target", "Oldest"],
+    st.dataframe(
+        group_table(found, costs, time.time()),
+        hide_index=True,
+        row_height=ROW_HEIGHT,
+        placeholder="unknown",
+        alt="Consumer groups and what a failover now means for each, worst first",
     )
-    st.dataframe(frame, hide_index=True, alt="Consumer groups and the cost of a failover now for each")
-    _readiness()
-    st.caption(
-        "In a terminal: kafka-mirror translate FILE 'A->B' --group NAME. Over time: the failover dashboard in Grafana."
-    )
+    if not group:
+        st.caption("Choose a group to see the offset where it would resume on each partition, and the command.")
+        return
+    for each in found:
+        _places(each, snapshot)
 
 
-def _readiness() -> None:
-    """Draw the checkpoints of each group, which only the process knows."""
-    st.subheader("Where each group would resume", anchor=False)
-    address = settings().mirror.metrics_address
+def _status() -> ProcessStatus | None:
+    """Return what the process reports; show a warning if it does not respond."""
     try:
-        frame = readiness_table(process_status(), time.time())
+        return process_status()
     except OSError as error:
-        st.info(f"Unknown: the process at {plain(address)} does not respond ({plain(str(error))}).")
-        return
-    st.write(
-        "Offsets of each group by state (translated and synced are healthy; docs/offsets.md explains the others), and the age "
-        "of its last checkpoint. A failover just before that checkpoint would have re-read the records of the last column."
+        address = settings().mirror.metrics_address
+        warn(f"Where groups would resume is unknown: the process at {address} does not respond.", error)
+        return None
+
+
+def _nothing(snapshot: Snapshot) -> None:
+    silent = [alias for alias, is_up in snapshot.clusters if not is_up]
+    if silent:
+        warn(f"Consumer groups of {', '.join(silent)} are unknown: no response.")
+    else:
+        st.info("No consumer group of a source reads a topic that a flow replicates.")
+
+
+def _places(found: Resumption, snapshot: Snapshot) -> None:
+    """Draw where a group resumes on each partition of the target."""
+    st.subheader(f"{plain(found.group)} over {plain(found.flow)}: {plain(found.outcome)}", anchor=False)
+    st.write(f"**Why:** {plain(found.why)}.")
+    try:
+        checkpoints = _checkpoints(MIRROR.get(), found.flow)
+    except MirrorError as error:
+        warn(f"The checkpoints of {found.flow} cannot be read.", error)
+        checkpoints = []
+    source = found.flow.partition("->")[0]
+    names = {row.topic: row.remote_topic for row in snapshot.rows if row.is_flow and row.group == found.flow}
+    rows = [row for row in snapshot.rows if not row.is_flow and (row.group, row.cluster) == (found.group, source)]
+    st.dataframe(
+        place_table(rows, [each for each in checkpoints if each.group == found.group], names),
+        hide_index=True,
+        row_height=ROW_HEIGHT,
+        column_config={name: st.column_config.NumberColumn(name, format="localized") for name in OFFSETS},
+        placeholder="unknown",
+        alt="Offset on the target where the group resumes, by partition",
     )
-    st.dataframe(frame, hide_index=True, alt="Checkpoints of each consumer group")
+    st.write("The exact offsets now, from the offset map:")
+    st.code(translate_command(file_name(), found.flow, found.group), language=None)
+
+
+@st.cache_data(ttl=KEPT_S, show_spinner=False)
+def _checkpoints(mirror: str, name: str) -> Sequence[Checkpoint]:
+    flow = next(each for each in settings(mirror).flows if each.name == name)
+    topic = flow.policy.checkpoints_topic(flow.source.alias)
+    reading = read_checkpoints(client_options(flow.target_admin), topic)
+    what = f"the checkpoints of {name} cannot be read"
+    return answered(reading, cluster=flow.target.alias, what=what)[0]

@@ -7,8 +7,8 @@ import time
 import streamlit as st
 
 from app.findings import Finding, findings
-from app.inspection import last_errors, process_status, settings, unread
-from app.session import ROW_HEIGHT, live, plain
+from app.inspection import last_errors, process_status, settings
+from app.session import ROW_HEIGHT, live, plain, warn
 from app.statuses import coloured
 from app.tables import health_table
 from metrics.partition_status import Status
@@ -27,15 +27,13 @@ def _draw(_: Snapshot) -> None:
     try:
         status = process_status()
     except OSError as error:
-        st.warning(
-            f"The process at {plain(address)} does not respond ({plain(str(error))}). Lag is read from the clusters."
-        )
+        warn(f"The process at {address} does not respond: its health is unknown. Lag is read from the clusters.", error)
         return
     try:
         errors = last_errors()
     except (OSError, ValueError) as error:
         errors = []
-        st.warning(f"The reasons of paused partitions are unknown: {plain(unread('/errors', error))}.")
+        warn(f"The reasons of paused partitions are unknown: {address}/errors cannot be read.", error)
     found = findings(status, time.time(), errors)
     failed = [finding for finding in found if finding.status is not Status.OK]
     if not failed:

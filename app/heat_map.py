@@ -8,6 +8,7 @@ from html import escape
 from operator import attrgetter
 from typing import Any
 
+from app.links import address
 from app.statuses import MEANING, SHAPES, shown, tone
 from metrics.lag_row import LagRow
 from metrics.partition_status import Status
@@ -17,33 +18,34 @@ _PARTITION = attrgetter("partition")
 
 
 def cells(rows: Iterable[LagRow]) -> list[dict[str, Any]]:
-    """Return a block per topic of a flow, worst status first, with its partitions.
+    """Return a block per topic, by flow, worst status first, with its partitions.
 
-    Topics with the same status are ordered by name: while nothing changes, each keeps its place.
+    Flows and topics with the same status are ordered by name: while nothing changes, each keeps its place.
     A cell is [partition, shape, tone, tooltip]. A cell that is caught up has no tooltip.
     """
+    own = [row for row in rows if row.is_flow]
+    worst: dict[str, int] = {}
+    for row in own:
+        worst[row.group] = max(row.status, worst.get(row.group, 0))
     blocks: dict[tuple[str, str, str], list[LagRow]] = {}
-    for row in sorted((row for row in rows if row.is_flow), key=_place):
+    for row in sorted(own, key=lambda row: (-worst[row.group], row.group, -row.status, row.cluster, row.topic)):
         blocks.setdefault((row.group, row.cluster, row.topic), []).append(row)
     return [
         {
             "group": group,
-            "cluster": cluster,
             "topic": topic,
+            "address": address("partition", group=group, cluster=cluster, topic=topic),
             "cells": [_cell(row) for row in sorted(found, key=_PARTITION)],
         }
         for (group, cluster, topic), found in blocks.items()
     ]
 
 
-def _place(row: LagRow) -> tuple[int, str, str, str]:
-    return -row.status, row.group, row.cluster, row.topic
-
-
 def legend_html(rows: Sequence[LagRow]) -> str:
     """Return how many partitions have which status, worst first, each a link to them."""
     said = (
-        f'<li class="{tone(status)}"><a href="/lag?status={status.name}" title="{escape(MEANING[status])}">'
+        f'<li class="{tone(status)}">'
+        f'<a href="{escape(address("partitions", status=status.name))}" title="{escape(MEANING[status])}">'
         f'<span class="mark" aria-hidden="true">{SHAPES[status]}</span> {count:,} {status.name}</a></li>'
         for status, count in _counts(rows)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,7 +12,7 @@ import streamlit as st
 from app.charts import lines, timeline
 from app.inspection import settings
 from app.past import Span, spans
-from app.session import ROW_HEIGHT, plain
+from app.session import ROW_HEIGHT, warn
 from dashboards.recording import FLOW_LAG_SECONDS
 from metrics.process_status import flow_of
 from mirror.errors import MirrorError
@@ -38,7 +38,7 @@ def page() -> None:
         happened = _spans(url, RANGES[chosen], step_s)
         lag = _lag(url, RANGES[chosen], step_s)
     except MirrorError as error:
-        st.warning(plain(str(error)))
+        warn(f"Prometheus at {url} cannot be read, so earlier events are unknown.", error)
         return
     _happened(happened)
     st.subheader("Longest wait of a record, by flow", anchor=False)
@@ -55,23 +55,46 @@ def _happened(happened: list[Span]) -> None:
     told = [span for span in happened if span.said.lane != "version"]
     if not told:
         st.success("No alert fired in this time range, and every status was OK.", icon=":material/check_circle:")
-    timeline(frame_of(happened), description="Timeline of events; the table below has the same content")
+    timeline(frame_of(by_weight(happened)), description="Timeline of events; the table below has the same content")
+    if any(span.said.state == "pending" for span in told):
+        st.caption(
+            "An alert is pending (outlined) while its condition holds for less than its time, then it fires (filled)."
+        )
     if told:
         st.dataframe(incident_table(told), hide_index=True, row_height=ROW_HEIGHT, alt="Events, newest first")
+
+
+def by_weight(happened: Sequence[Span]) -> list[Span]:
+    """Order events: alerts that fired, other events, alerts that were only pending, versions."""
+    fired = {span.said.what for span in happened if span.said.state == "firing"}
+
+    def weight(span: Span) -> int:
+        if span.said.lane == "alert":
+            return 0 if span.said.what in fired else 2
+        return 3 if span.said.lane == "version" else 1
+
+    return sorted(happened, key=weight)
 
 
 def frame_of(happened: Iterable[Span]) -> pd.DataFrame:
     """Return spans for the timeline, in their order."""
     content = [
-        (span.said.lane, span.said.what, span.said.tone, _time(span.from_s), _time(span.to_s)) for span in happened
+        (span.said.lane, span.said.what, span.said.state, span.said.tone, _time(span.from_s), _time(span.to_s))
+        for span in happened
     ]
-    return pd.DataFrame(content, columns=["lane", "what", "tone", "from", "to"])
+    return pd.DataFrame(content, columns=["lane", "what", "state", "tone", "from", "to"])
 
 
 def incident_table(happened: Iterable[Span]) -> pd.DataFrame:
     """Return events, newest first."""
     content = [
-        (span.said.lane, span.said.what, _when(span.from_s), _when(span.to_s), duration(span.to_s - span.from_s))
+        (
+            " ".join(part for part in (span.said.lane, span.said.state) if part),
+            span.said.what,
+            _when(span.from_s),
+            _when(span.to_s),
+            duration(span.to_s - span.from_s),
+        )
         for span in sorted(happened, key=lambda span: -span.to_s)
     ]
     return pd.DataFrame(content, columns=["Kind", "Event", "From", "To", "Duration"])

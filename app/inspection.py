@@ -1,85 +1,134 @@
-"""Hold what the pages and the API share: settings, poller, responses of the process. No Streamlit."""
+"""Hold what the pages and the API share: settings, pollers, responses of processes. No Streamlit."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import time
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 
+from app.links import MIRROR
 from app.watch import Watch
 from metrics.exporter import STATUS_PATH
 from metrics.last_errors import LastError, parsed
 from metrics.process_status import ProcessStatus
 from metrics.trend import TREND_FILE, Trend
-from mirror.config.given import settings_of
+from mirror.config.given import Given, mirrors_of
 from mirror.config.settings import Settings
 from mirror.lag.inspector import Inspector
 
 TIMEOUT_S = 5.0
-SERVED_S = 2.0  # all viewers together send one request to the process per this time
+SERVED_S = 2.0  # all viewers together send one request to a process per this time
 _LOCK = threading.RLock()
 
 
-def settings() -> Settings:
-    """Return the settings that the app was started with."""
+class Inspected:
+    """One mirror: its settings, its poller, and what its process reports."""
+
+    def __init__(self, given: Given) -> None:
+        self.given = given
+        self._status = lru_cache(maxsize=1)(self._read_status)
+        self._errors = lru_cache(maxsize=1)(self._read_errors)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of its file."""
+        return self.given.settings
+
+    @cached_property
+    def watch(self) -> Watch:
+        """The one poller; the first access starts it."""
+        mirror, trend = self.settings.mirror, Trend()
+        trend.load(mirror.state_dir / TREND_FILE, now_s=time.time())  # of the process, if it runs on this machine
+        return Watch(Inspector(self.settings), every_s=mirror.poll_interval_s, trend=trend)
+
+    def process_status(self) -> ProcessStatus:
+        """Return what the process that replicates reports of itself.
+
+        Raises:
+            OSError: It does not respond, or is an older version.
+        """
+        return self._status(int(time.monotonic() // SERVED_S))
+
+    def last_errors(self) -> list[LastError]:
+        """Return the reasons of the process' last pauses of partitions.
+
+        Raises:
+            OSError: It does not respond.
+            ValueError: Its response is not a list of errors: it is an older version.
+        """
+        return parsed(self._errors(int(time.monotonic() // SERVED_S)))
+
+    def _read_status(self, _: int) -> ProcessStatus:
+        try:
+            return ProcessStatus.parse(self._read(STATUS_PATH))
+        except ValueError as error:
+            raise OSError(str(error)) from error
+
+    def _read_errors(self, _: int) -> str:
+        return self._read("/errors")
+
+    def _read(self, path: str) -> str:
+        mirror = self.settings.mirror
+        return mirror.http.read(mirror.metrics_address, path, timeout_s=TIMEOUT_S)
+
+
+def mirrors() -> dict[str, Inspected]:
+    """Return the mirrors that the app was started with, by name."""
     with _LOCK:
-        return _settings()
+        return _mirrors()
+
+
+def mirror_of(flow: str) -> str:
+    """Return the first mirror that has a flow, by name; "" if there is none."""
+    found = mirrors().items()
+    return next((name for name, each in found if flow in {own.name for own in each.settings.flows}), "")
+
+
+def settings(mirror: str | None = None) -> Settings:
+    """Return the settings of a mirror, by default of the chosen one."""
+    return _named(MIRROR.get() if mirror is None else mirror).settings
+
+
+def file_name() -> str:
+    """Return the name of the chosen mirror's settings file, for commands."""
+    return _chosen().given.file
 
 
 def watch() -> Watch:
-    """Return the one poller; the first call starts it."""
+    """Return the poller of the chosen mirror."""
     with _LOCK:
-        return _watch()
+        return _chosen().watch
 
 
 def process_status() -> ProcessStatus:
-    """Return what the process that replicates reports of itself.
+    """Return what the process of the chosen mirror reports of itself.
 
     Raises:
         OSError: It does not respond, or is an older version.
     """
-    return _status(int(time.monotonic() // SERVED_S))
+    return _chosen().process_status()
 
 
 def last_errors() -> list[LastError]:
-    """Return the reasons of the process' last pauses of partitions.
+    """Return the reasons of its last pauses of partitions.
 
     Raises:
         OSError: It does not respond.
         ValueError: Its response is not a list of errors: it is an older version.
     """
-    return parsed(_errors(int(time.monotonic() // SERVED_S)))
+    return _chosen().last_errors()
 
 
-def unread(path: str, error: Exception) -> str:
-    """Return a sentence on a failed request to the process."""
-    return f"{settings().mirror.metrics_address}{path} cannot be read ({error})"
+def _chosen() -> Inspected:
+    return _named(MIRROR.get())
 
 
-@lru_cache(maxsize=1)
-def _errors(_: int) -> str:
-    mirror = settings().mirror
-    return mirror.http.read(mirror.metrics_address, "/errors", timeout_s=TIMEOUT_S)
-
-
-@lru_cache(maxsize=1)
-def _status(_: int) -> ProcessStatus:
-    mirror = settings().mirror
-    try:
-        return ProcessStatus.parse(mirror.http.read(mirror.metrics_address, STATUS_PATH, timeout_s=TIMEOUT_S))
-    except ValueError as error:
-        raise OSError(str(error)) from error
+def _named(mirror: str) -> Inspected:
+    found = mirrors()
+    return found.get(mirror) or next(iter(found.values()))
 
 
 @cache
-def _settings() -> Settings:
-    return settings_of(sys.argv[1:])
-
-
-@cache
-def _watch() -> Watch:
-    found = _settings()
-    trend = Trend()
-    trend.load(found.mirror.state_dir / TREND_FILE, now_s=time.time())  # of the process, if it runs on this machine
-    return Watch(Inspector(found), every_s=found.mirror.poll_interval_s, trend=trend)
+def _mirrors() -> dict[str, Inspected]:
+    return {given.name: Inspected(given) for given in mirrors_of(sys.argv[1:])}

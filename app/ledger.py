@@ -8,7 +8,8 @@ import pandas as pd
 import streamlit as st
 
 from app.inspection import settings
-from app.session import ROW_HEIGHT, plain
+from app.links import MIRROR
+from app.session import ROW_HEIGHT, plain, warn
 from mirror.errors import MirrorError
 from mirror.flows.gaps import GapLedger
 from mirror.lag.text import COLUMNS, cells, gap_csv, pluralized
@@ -26,9 +27,9 @@ def draw_ledgers(*, up: Set[str]) -> None:
             st.caption(f"{plain(flow.target.alias)}, which keeps the ledger of {plain(flow.name)}, does not respond.")
             continue
         try:
-            found = _read(flow.name)
+            found = _read(MIRROR.get(), flow.name)
         except MirrorError as error:
-            st.warning(plain(f"{flow.name}: {error}"))
+            warn(f"The gap ledger of {flow.name} cannot be read from {flow.target.alias}.", error)
             continue
         if not found:
             st.caption(f"{plain(flow.name)}: no record was ever lost, skipped, repeated or refused.")
@@ -47,5 +48,5 @@ def ledger_table(gaps: Sequence[Gap]) -> pd.DataFrame:
 
 
 @st.cache_data(ttl=KEPT_S, show_spinner=False)
-def _read(flow: str) -> list[Gap]:
-    return GapLedger(next(each for each in settings().flows if each.name == flow)).refresh()
+def _read(mirror: str, flow: str) -> list[Gap]:
+    return GapLedger(next(each for each in settings(mirror).flows if each.name == flow)).refresh()

@@ -11,6 +11,7 @@ from app.failovers import answers
 from app.firing import draw_alerts
 from app.flow_bars import FlowBar, bars_html, headline
 from app.inspection import settings, watch
+from app.links import address
 from app.past import flow_points
 from app.session import explained, live, plain
 from metrics.partition_status import Status
@@ -18,9 +19,9 @@ from metrics.trend import Point, joined, unhealthy_since
 from mirror.errors import MirrorError
 from mirror.lag.flow_summary import summaries, worst_first
 from mirror.lag.snapshot import Snapshot
+from mirror.lag.text import pluralized
 from mirror.runtime.prometheus import Prometheus
 
-ALERTS = 3
 WORST = 100  # rows of the table; the page Partitions has all
 
 
@@ -37,7 +38,7 @@ def _draw(snapshot: Snapshot) -> None:
             st.info(
                 "Check that topics match and the process runs. 'kafka-mirror plan FILE' prints what a flow replicates."
             )
-        draw_alerts(most=ALERTS)
+        draw_alerts()
         return
     trend, past = watch().trend, _past()
     bars = [
@@ -46,28 +47,27 @@ def _draw(snapshot: Snapshot) -> None:
         for points in (joined(past.get(flow.name, []), trend.of(flow.name)),)
     ]
     components.flow_bars(bars_html(bars, time.time()))
-    draw_alerts(most=ALERTS)
-    st.subheader("Partitions", anchor=False)
+    draw_alerts()
     components.heat_map(
         heat_map.cells(snapshot.rows),
         legend=heat_map.legend_html(snapshot.rows),
         summary=heat_map.summary(snapshot.rows),
     )
-    _where_to_look(snapshot)
+    _not_ok(snapshot)
 
 
-def _where_to_look(snapshot: Snapshot) -> None:
-    behind = [row for row in snapshot.rows if row.is_flow and (row.lag != 0 or row.status is not Status.OK)]
-    if not behind:
-        st.success("Everything is on the target.", icon=":material/check_circle:")
+def _not_ok(snapshot: Snapshot) -> None:
+    """Draw the partitions of flows that are not OK, worst first."""
+    rows = [row for row in snapshot.rows if row.is_flow]
+    bad = worst_first(row for row in rows if row.status is not Status.OK)
+    if not bad:
+        all_of = {1: "The partition is", 2: "Both partitions are"}.get(len(rows), f"All {len(rows):,} partitions are")
+        st.markdown(f":green[:material/check_circle:] {all_of} OK.")
         return
-    worst = worst_first(behind)[:WORST]
-    st.subheader("Where to look", anchor=False)
-    if len(worst) < len(behind):
-        st.caption(
-            f"The {len(worst)} worst of {len(behind):,} lagging or unknown partitions; the page Partitions shows all."
-        )
-    explained(worst, alt="The partitions with the worst statuses, and a link to the reason of each")
+    st.subheader(f"{len(bad):,} of {pluralized(len(rows), 'partition')} not OK", anchor=False)
+    if len(bad) > WORST:
+        st.markdown(f"The {WORST} worst; [all partitions]({address('partitions')}).")
+    explained(bad[:WORST], alt="The partitions with the worst statuses, and a link to the reason of each")
 
 
 def _past() -> dict[str, list[Point]]:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import time
+
 import pandas as pd
 import streamlit as st
 
 from app.charts import lag_over_time
 from app.findings import limit, spent_on
 from app.firing import concerns, draw_alerts
-from app.inspection import last_errors, process_status, settings, unread, watch
-from app.session import field, fields, live, plain
+from app.inspection import file_name, last_errors, process_status, settings, watch
+from app.marks import Mark, of_errors, of_leaders, of_process, of_prometheus, table
+from app.next_step import next_step
+from app.session import ROW_HEIGHT, field, fields, live, plain, warn
 from app.statuses import MEANING, coloured
 from app.tables import board_link, narrowed, window_table
 from metrics.lag_row import LagRow
+from metrics.last_errors import LastError
 from metrics.partition_status import WINDOW, Sample
-from metrics.trend import MINUTE_S
+from metrics.trend import MINUTE_S, MINUTES
+from mirror.config.properties import servers_of
+from mirror.errors import MirrorError
 from mirror.lag.flow_summary import worst_first
-from mirror.lag.snapshot import Snapshot
+from mirror.lag.snapshot import Minute, Snapshot
 from mirror.lag.text import duration, level_in, utc
+from mirror.runtime.prometheus import Prometheus
+
+MARK_COLUMNS = ["time", "kind", "what"]
 
 
 def page() -> None:
@@ -48,43 +58,105 @@ def _one(row: LagRow, polled_s: float) -> None:
     _numbers(row)
     if row.lag_seconds:
         st.write(f"The first unreplicated record was written at {utc(polled_s - row.lag_seconds)}.")
+    errors = _errors() if row.is_flow else []
+    _last_error(row, errors)
+    _next_step(row, errors)
     if row.is_flow:
-        _last_error(row)
         _limits(row)
-        draw_alerts(lambda alert: concerns(alert, row))
+        draw_alerts(lambda alert: concerns(alert, row), is_open=True)
+    _past(row, polled_s, [*of_errors(errors, row), *of_leaders(watch().leader_changes(row)), *_restarts(row)])
+    if row.is_flow:
+        _elsewhere(row)
+
+
+def _past(row: LagRow, polled_s: float, marks: list[Mark]) -> None:
+    """Draw the last hour with its events, and the polls of the status."""
     samples = watch().window(row)
+    past = past_of(samples, watch().row_trends.of(row), now=(polled_s, row.lag_seconds))
+    first_s = past["time"].min().timestamp() if len(past) else polled_s
+    marks = [mark for mark in marks if mark.time_s >= first_s]
     lag_over_time(
-        past_of(samples, watch().row_trends.of(row)),
+        past,
+        pd.DataFrame(
+            [(pd.Timestamp(mark.time_s, unit="s"), mark.kind, mark.what) for mark in marks], columns=MARK_COLUMNS
+        ),
         window_from=pd.Timestamp(samples[0].time_s, unit="s") if samples else None,
         rule=f"{row.status.name}: {row.reason}",
-        description=f"Lag over the last hour; the marked polls determine the status {row.status.name}",
+        description=f"Lag and time lag over the last hour; the marked polls determine the status {row.status.name}",
     )
     st.caption(f"Marked: the polls that determine the status, {len(samples)} of {WINDOW}.")
+    if marks:
+        st.dataframe(table(marks), hide_index=True, row_height=ROW_HEIGHT, alt="Events of the partition, newest first")
     with st.expander("Polls", expanded=False):
         st.dataframe(
             window_table(samples),
             hide_index=True,
             alt="Polls of the window: seconds before the newest, position, log end, lag",
         )
-    if row.is_flow:
-        st.write("The same with Kafka's own tool:")
-        command = f"kafka-consumer-groups.sh --bootstrap-server ... --describe --group 'mirror.{row.group}'"
-        st.code(command, language=None)
-        grafana = settings().mirror.app_grafana_url
-        if grafana:
-            st.link_button("Dashboard of this topic", board_link(grafana, row), icon=":material/monitoring:")
 
 
-def past_of(samples: list[Sample], minutes: list[tuple[float, int]]) -> pd.DataFrame:
-    """Return the lag of the last hour by time.
+def past_of(samples: list[Sample], minutes: list[Minute], *, now: tuple[float, float | None]) -> pd.DataFrame:
+    """Return lag and time lag of the last hour by time.
 
-    These are the polls of the window and, before them, the largest lag of each minute at its end.
+    These are the polls of the window and, before them, the largest values of each minute at its end. The window has no time
+    lags: `now` is the time and the time lag of the row that is shown. The window may have a newer poll.
     """
     first_s = samples[0].time_s if samples else float("inf")
-    content = [(at_s + MINUTE_S, lag) for at_s, lag in minutes if at_s + MINUTE_S < first_s]
-    content += [(sample.time_s, sample.lag) for sample in samples]
-    frame = pd.DataFrame(content, columns=["time", "lag"])
+    content: list[tuple[float, int | None, float | None]]
+    content = [(each.time_s + MINUTE_S, each.lag, each.waits_s) for each in minutes if each.time_s + MINUTE_S < first_s]
+    content += [(sample.time_s, sample.lag, None) for sample in samples]
+    content += [(now[0], None, now[1])] if content else []
+    frame = pd.DataFrame(content, columns=["time", "lag", "waits"]).astype({"lag": "float", "waits": "float"})
     return frame.assign(time=pd.to_datetime(frame["time"], unit="s"))
+
+
+def _restarts(row: LagRow) -> list[Mark]:
+    """Return when a flow's process stopped or started, from polls and, if configured, from Prometheus."""
+    if not row.is_flow:
+        return []
+    url = settings().mirror.app_prometheus_url
+    try:
+        known = _known_restarts(url, row.group) if url else []
+    except MirrorError:
+        known = []  # draw_alerts has shown the warning
+    return [*of_process(watch().process_changes), *known]
+
+
+@st.cache_data(ttl=30, show_spinner=False)
+def _known_restarts(url: str, flow: str) -> list[Mark]:
+    now_s = time.time()
+    return of_prometheus(Prometheus(url), flow, start_s=now_s - MINUTES * MINUTE_S, end_s=now_s, step_s=MINUTE_S)
+
+
+def _next_step(row: LagRow, errors: list[LastError]) -> None:
+    """Show what to do as a command."""
+    name = row.group if row.is_flow else ""
+    flow = next(
+        (each for each in settings().flows if name in ("", each.name) and each.source.alias == row.cluster), None
+    )
+    reasons = [error.reason for error in errors if error.until_s is None and error.concerns(row.key)]
+    step = next_step(
+        row,
+        flow,
+        error=reasons[0] if reasons else "",
+        file=file_name(),
+        process=settings().mirror.metrics_address,
+    )
+    if step:
+        st.write(f"**Next step:** {plain(step.sentence)}")
+        st.code(step.command, language=None, wrap_lines=True)
+
+
+def _elsewhere(row: LagRow) -> None:
+    """Show the same numbers in Kafka's tool and in Grafana."""
+    flow = next((each for each in settings().flows if each.name == row.group), None)
+    servers = servers_of(flow.source.client) if flow else "..."
+    st.write("The same with Kafka's own tool:")
+    command = f"kafka-consumer-groups.sh --bootstrap-server {servers} --describe --group 'mirror.{row.group}'"
+    st.code(command, language=None)
+    grafana = settings().mirror.app_grafana_url
+    if grafana:
+        st.link_button("Dashboard of this topic", board_link(grafana, row), icon=":material/monitoring:")
 
 
 def _numbers(row: LagRow) -> None:
@@ -105,16 +177,19 @@ def _numbers(row: LagRow) -> None:
             st.metric(name, value, width=150)
 
 
-def _last_error(row: LagRow) -> None:
-    """Show why the process last paused the partition, if it did."""
+def _errors() -> list[LastError]:
+    """Return the process' reasons of paused partitions; show a warning if they are unknown."""
     try:
-        found = last_errors()
+        return last_errors()
     except (OSError, ValueError) as failed:
-        st.write(f"**Last error:** unknown, because {plain(unread('/errors', failed))}.")
-        return
-    own = (*row.group.split("->"), row.remote_topic, row.partition)
-    for error in found:
-        if (error.source, error.target, error.topic, error.partition) == own:
+        warn(f"The last error is unknown: {settings().mirror.metrics_address}/errors cannot be read.", failed)
+        return []
+
+
+def _last_error(row: LagRow, errors: list[LastError]) -> None:
+    """Show why the process last paused the partition, if it did."""
+    for error in errors:
+        if error.concerns(row.key):
             until = "" if error.until_s is None else f" until {utc(error.until_s)}"
             st.write(f"**Last error**, from {utc(error.since_s)}{until}: {plain(error.reason)}")
 
@@ -123,8 +198,8 @@ def _limits(row: LagRow) -> None:
     """Show what the flow spends its time on, from its process."""
     try:
         said = limit(spent_on(process_status()).get(row.group, {}))
-    except OSError as failed:
-        st.write(f"**What limits {plain(row.group)}:** unknown, because {plain(unread('/api/v1/status', failed))}.")
+    except OSError:
+        st.write(f"**What limits {plain(row.group)}:** unknown, because the process does not respond.")
         return
     if said:
         st.write(f"**What limits {plain(row.group)}:** {plain(said)}.")

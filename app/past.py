@@ -18,7 +18,7 @@ from mirror.runtime.prometheus import Prometheus
 
 OURS = 'alertname=~"KafkaMirror.*"'
 LEAST_WINDOW_S = 120  # at least two scrapes
-FIRING = f'ALERTS{{{OURS},alertstate="firing"}}'
+ALERTS = f"ALERTS{{{OURS}}}"
 
 
 class Event(NamedTuple):
@@ -27,6 +27,7 @@ class Event(NamedTuple):
     lane: str
     what: str
     tone: str
+    state: str = ""  # of an alert: pending or firing
 
 
 class Span(NamedTuple):
@@ -60,8 +61,12 @@ def flow_points(prometheus: Prometheus, now_s: float) -> dict[str, list[Point]]:
     }
 
 
-def spans(prometheus: Prometheus, *, start_s: float, end_s: float, step_s: float) -> list[Span]:
+def spans(
+    prometheus: Prometheus, *, start_s: float, end_s: float, step_s: float, happened: _Events | None = None
+) -> list[Span]:
     """Return the events of a time range: alerts, bad statuses, restarts, takeovers, versions.
+
+    `happened` are other queries.
 
     Raises:
         MirrorError: The server does not respond, or refuses.
@@ -69,7 +74,7 @@ def spans(prometheus: Prometheus, *, start_s: float, end_s: float, step_s: float
     step, window = f"[{max(1, round(step_s))}s]", f"[{max(LEAST_WINDOW_S, round(step_s))}s]"
     return [
         span
-        for expr, said in HAPPENED.items()
+        for expr, said in (HAPPENED if happened is None else happened).items()
         for each in prometheus.query_range(
             expr.replace("[step]", step).replace("[window]", window), start_s=start_s, end_s=end_s, step_s=step_s
         )
@@ -99,7 +104,9 @@ def _alert(metric: Mapping[str, str], _: float) -> Event:
     flow = flow_of(metric) if metric.get("source") and metric.get("target") else ""
     where = [metric[label] for label in ("topic", "cluster", "group") if metric.get(label)]
     said = " ".join(part for part in (metric["alertname"], flow, *where) if part)
-    return Event("alert", said, "ill" if metric.get("severity") == "critical" else "warn")
+    state = metric.get("alertstate", "firing")
+    severity = "ill" if metric.get("severity") == "critical" else "warn"
+    return Event("alert", said, "pending" if state == "pending" else severity, state)
 
 
 def _status(metric: Mapping[str, str], value: float) -> Event | None:
@@ -119,13 +126,17 @@ def _version(metric: Mapping[str, str], _: float) -> Event:
     return Event("version", metric.get("version", ""), "idle")
 
 
+_Events = dict[str, Callable[[Mapping[str, str], float], Event | None]]
 # Queries and the events of their samples. [step] is the time between samples, [window] that or the least that holds two.
-HAPPENED: dict[str, Callable[[Mapping[str, str], float], Event | None]] = {
-    f"max by (alertname, severity, source, target, topic, cluster, group) (max_over_time({FIRING}[step]))": _alert,
-    f"max_over_time({WORST}[step])": _status,
+RESTARTS: _Events = {
     "changes(process_start_time_seconds[window]) > 0"
     " and on (job, instance) last_over_time(kafka_mirror_build_info[window])": _restart,
     "sum by (source, target) (increase(kafka_mirror_takeovers_total[window])) > 0": _takeover,
+}
+HAPPENED: _Events = {
+    f"max by (alertname, alertstate, severity, source, target, topic, cluster, group) (max_over_time({ALERTS}[step]))": _alert,
+    f"max_over_time({WORST}[step])": _status,
+    **RESTARTS,
     "max by (version) (max_over_time(kafka_mirror_build_info[step]))": _version,
 }
 

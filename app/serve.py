@@ -31,7 +31,7 @@ OPTIONS = {
 
 
 def command(mirror: Sequence[str], host: str, port: int, access: HttpAccess) -> list[str]:
-    """Return the command that serves the app; `mirror` is the result of mirror.config.given.mirror_arguments."""
+    """Return the command that serves the app; `mirror` is the result of mirror_arguments."""
     own = {"server.address": host, "server.port": str(port)}
     if access.certificate:
         own |= {"server.sslCertFile": access.certificate, "server.sslKeyFile": access.key or access.certificate}

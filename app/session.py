@@ -9,9 +9,10 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app.inspection import settings, watch
+from app.inspection import mirror_of, mirrors, settings, watch
+from app.links import MIRROR, of_row
 from app.statuses import colour, shown
-from app.tables import link, table
+from app.tables import table
 from metrics.lag_row import LagRow
 from metrics.partition_status import Status
 from mirror.lag.snapshot import Snapshot
@@ -32,18 +33,34 @@ def dense() -> None:
     st.html(STYLE)
 
 
+def choose_mirror() -> None:
+    """Let the viewer choose the mirror whose pages are shown.
+
+    An address with a flow and without a mirror, as in alerts, chooses the first mirror that has the flow.
+    """
+    names, given = list(mirrors()), st.query_params
+    if "mirror" not in given and "mirror" not in st.session_state:
+        flow = f"{given.get('source')}->{given.get('target')}"
+        if known := mirror_of(flow) or mirror_of(given.get("group", "")):
+            st.session_state["mirror"] = known
+    chosen = st.selectbox("Mirror", names, key="mirror", bind="query-params", label_visibility="collapsed", width=320)
+    MIRROR.set(chosen or names[0])
+
+
 def live(draw: Callable[[Snapshot], None]) -> None:
     """Draw with the newest snapshot now and at the chosen interval.
 
     Only this part is drawn again.
     """
-    every = REFRESH[st.session_state.get("refresh") or "5 s"]
+    every, mirror = REFRESH[st.session_state.get("refresh") or "5 s"], MIRROR.get()
 
     def drawn() -> None:
+        MIRROR.set(mirror)  # a fragment may run in another thread than the page
         snapshot = watch().latest()
         with st.container():  # one container, so that the elements after it keep their place and none is seen twice
             banners(snapshot)
         draw(snapshot)
+        freshness(snapshot)
 
     st.fragment(drawn, run_every=every)()
 
@@ -76,6 +93,9 @@ def columns(*, is_linked: bool = False) -> dict[str, Any]:
         ),
         "Why": text("Why", width=380),
         "Caught up in": text("Caught up in", width=110),
+        "Records waiting": text("Records waiting", width=120),
+        "Why (worst)": text("Why (worst)", width=480),
+        **{name: number(name, width=90) for name in ("Partitions", "Lagging")},
         **{name: number(name, format="localized", width=100) for name in ("Lag", "Offset", "Log end")},
         "Time lag s": number(
             "Time lag s", format="%.1f", width=90, help="How long the first unreplicated record has waited"
@@ -93,33 +113,41 @@ def with_sparklines(rows: Sequence[LagRow]) -> pd.DataFrame:
     if len(rows) > SPARKLINES:
         return table(rows).drop(columns="Last hour")
     trends = watch().row_trends
-    return table(rows, lambda row: [lag for _, lag in trends.of(row)])
+    return table(rows, lambda row: [minute.lag for minute in trends.of(row)])
 
 
 def explained(rows: Sequence[LagRow], *, alt: str) -> None:
     """Draw rows as a table with a link to the reason for each."""
     frame = with_sparklines(rows)
-    frame.insert(1, "Details", [link("partition", row) for row in rows])
+    frame.insert(1, "Details", [of_row("partition", row) for row in rows])
     config = columns(is_linked=True)
     st.dataframe(frame, hide_index=True, column_config=config, placeholder="unknown", row_height=ROW_HEIGHT, alt=alt)
 
 
 def banners(snapshot: Snapshot) -> None:
-    """Show the age of the values, and which values are missing."""
-    now_s = time.time()
-    for sentence in watch().trouble(snapshot, now_s):
-        st.warning(plain(sentence), icon=":material/warning:")
+    """Draw a warning for each cluster or process whose values are missing or old."""
+    for problem in watch().trouble(snapshot, time.time()):
+        warn(problem.sentence, problem.detail)
     if {row.owner for row in snapshot.rows if row.is_flow} == {""}:
-        address = plain(settings().mirror.metrics_address)
-        st.warning(
-            f"The process at {address} does not respond. The values below are read from the clusters.",
-            icon=":material/warning:",
-        )
+        address = settings().mirror.metrics_address
+        warn(f"The process at {address} does not respond. The values below are read from the clusters.")
+
+
+def freshness(snapshot: Snapshot) -> None:
+    """Draw the age of the values, and which clusters respond."""
     states = [f"{plain(alias)} {'responds' if is_up else 'does not respond'}" for alias, is_up in snapshot.clusters]
     clusters = f" Clusters: {', '.join(states)}." if states else ""
-    st.caption(
-        f"Polled {now_s - snapshot.time_s:.0f} s ago, every {watch().every_s:g} s. This page is read-only.{clusters}"
-    )
+    age_s = time.time() - snapshot.time_s
+    st.caption(f"Polled {age_s:.0f} s ago, every {watch().every_s:g} s. This page is read-only.{clusters}")
+
+
+def warn(sentence: str, detail: object = "") -> None:
+    """Draw a warning: a plain sentence and, folded, what a library reported."""
+    with st.container(gap="xxsmall"):
+        st.warning(plain(sentence), icon=":material/warning:")
+        if str(detail):
+            with st.expander("Technical details", type="compact"):
+                st.code(str(detail), language=None, wrap_lines=True)
 
 
 def plain(text: str) -> str:

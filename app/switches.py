@@ -9,7 +9,8 @@ import pandas as pd
 import streamlit as st
 
 from app.inspection import settings
-from app.session import ROW_HEIGHT, plain
+from app.links import MIRROR
+from app.session import ROW_HEIGHT, plain, warn
 from mirror.errors import MirrorError
 from mirror.kafka.cluster import Cluster
 from mirror.lag.text import duration, pluralized, utc
@@ -38,10 +39,10 @@ def draw_switches(*, up: Set[str]) -> None:
             st.caption(f"{plain(flow.target.alias)}, which keeps the switches of {plain(flow.name)}, does not respond.")
             continue
         try:
-            runs, progress = _read(flow.name)
-            past = _read_drills(flow.name) if flow.has_canaries else []
+            runs, progress = _read(MIRROR.get(), flow.name)
+            past = _read_drills(MIRROR.get(), flow.name) if flow.has_canaries else []
         except (MirrorError, ValueError) as error:
-            st.warning(plain(f"{flow.name}: {error}"))
+            warn(f"The switches of {flow.name} cannot be read from {flow.target.alias}.", error)
             continue
         if runs:
             is_any = True
@@ -135,12 +136,12 @@ def _took(record: StepRecord, now_s: float) -> str:
 
 
 @st.cache_data(ttl=KEPT_S, show_spinner=False)
-def _read(flow: str) -> tuple[list[SwitchRun], str]:
-    own = next(each for each in settings().flows if each.name == flow)
+def _read(mirror: str, flow: str) -> tuple[list[SwitchRun], str]:
+    own = next(each for each in settings(mirror).flows if each.name == flow)
     found = Journal(own, Cluster(own.target.alias, own.target_admin)).read()
     return found.runs(), found.progress
 
 
 @st.cache_data(ttl=KEPT_S, show_spinner=False)
-def _read_drills(flow: str) -> list[Drill]:
-    return drills(journal_of(Scope.of_drill(settings(), flow)))
+def _read_drills(mirror: str, flow: str) -> list[Drill]:
+    return drills(journal_of(Scope.of_drill(settings(mirror), flow)))

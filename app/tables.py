@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 import pandas as pd
@@ -175,30 +174,6 @@ def failovers(snapshot: Snapshot) -> list[GroupFailover]:
     return sorted(found, key=lambda each: (-each.unknown, -each.missing, each.group))
 
 
-def readiness_table(status: ProcessStatus, now_s: float) -> pd.DataFrame:
-    """Return each group's offset states and failover cost, from a process' checkpoints."""
-    about = "kafka_mirror_group_partitions"
-    checkpointed, reread = "kafka_mirror_last_checkpoint_timestamp_seconds", "kafka_mirror_failover_reread_records"
-    groups: dict[tuple[str, str], dict[str, Any]] = {}
-    for sample in status.samples((about, checkpointed, reread)):
-        labels = sample.labels
-        group = groups.setdefault((labels["group"], flow_of(labels)), {"states": []})
-        if sample.name == about:
-            group["states"].append(f"{labels['state']} {sample.value:,.0f}")
-        else:
-            group[sample.name] = sample.value
-    content = [
-        (
-            *key,
-            ", ".join(sorted(group["states"])),
-            duration(now_s - group[checkpointed]) if checkpointed in group else "",
-            int(group.get(reread, 0)),
-        )
-        for key, group in sorted(groups.items())
-    ]
-    return pd.DataFrame(content, columns=["Group", "Flow", "Partitions by state", "Checkpoint age", "Would re-read"])
-
-
 def differing_settings(status: ProcessStatus, flow: str, remote_topic: str) -> int | None:
     """Return how many settings of a remote topic differ, as its process reports.
 
@@ -240,12 +215,6 @@ def window_table(samples: Sequence[Sample]) -> pd.DataFrame:
     newest = samples[-1].time_s if samples else 0.0
     content = [(round(each.time_s - newest, 1), each.position, each.end, each.lag) for each in samples]
     return pd.DataFrame(content, columns=["seconds", "position", "log end", "lag"])
-
-
-def link(page: str, row: LagRow) -> str:
-    """Return a deep link to a page about one row."""
-    named = {"group": row.group, "cluster": row.cluster, "topic": row.topic, "partition": row.partition}
-    return f"/{page}?{urlencode(named)}"
 
 
 def board_link(grafana: str, row: LagRow) -> str:

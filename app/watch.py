@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from typing import Protocol
 
 from metrics.lag_row import LagRow
 from metrics.partition_status import Sample
 from metrics.trend import Trend
 from mirror.lag.flow_summary import summaries
-from mirror.lag.snapshot import RowTrends, Snapshot
+from mirror.lag.leader_changes import LeaderChange
+from mirror.lag.snapshot import Problem, RowTrends, Snapshot
 
 log = logging.getLogger("mirror")
 
 STALE_INTERVALS = 3
+MOST_CHANGES = 100  # of the process, from responding to silent and back
 
 
 class Polled(Protocol):
@@ -27,6 +30,9 @@ class Polled(Protocol):
     def window(self, row: LagRow) -> list[Sample]:
         """Return the polls that a row's status is made from."""
 
+    def leader_changes(self, row: LagRow) -> list[LeaderChange]:
+        """Return the leader changes of a row's partition."""
+
 
 class Watch:
     """Polls in a separate thread as long as the process lives."""
@@ -37,8 +43,10 @@ class Watch:
         self.every_s = every_s
         self.trend = trend or Trend()
         self.row_trends = RowTrends()
+        self.process_changes: deque[tuple[float, bool]] = deque(maxlen=MOST_CHANGES)  # time, and whether it responds
+        self._is_process_up: bool | None = None
         self._latest: Snapshot | None = None
-        self._failure = ""
+        self._failures: tuple[Problem, ...] = ()  # of the last poll
         self._first = threading.Event()
         threading.Thread(target=self._run, name="inspector", daemon=True).start()
 
@@ -46,33 +54,45 @@ class Watch:
         while True:
             try:
                 self._latest = self._recorded(self._polled.poll())
-                self._failure = ""
+                self._failures = ()
             except Exception as error:
                 log.exception("a poll failed")
-                self._failure = f"The last poll failed: {type(error).__name__}. The log shows the reason."
+                self._failures = (Problem(f"The last poll failed: {type(error).__name__}. The log shows the reason."),)
             self._first.set()
             time.sleep(self.every_s)
 
     def _recorded(self, snapshot: Snapshot) -> Snapshot:
+        owners = {row.owner for row in snapshot.rows if row.is_flow}
+        if owners:
+            self._record_process(bool(owners - {""}), snapshot.time_s)
         for flow in summaries(snapshot):
             self.trend.record(flow.name, flow.point(snapshot.time_s))
         self.row_trends.record(snapshot.rows, snapshot.time_s)
         return snapshot
 
+    def _record_process(self, is_up: bool, time_s: float) -> None:
+        if self._is_process_up not in (is_up, None):
+            self.process_changes.append((time_s, is_up))
+        self._is_process_up = is_up
+
     def latest(self, *, wait_s: float = 20.0) -> Snapshot:
         """Return the newest snapshot; until the first one exists, wait at most `wait_s`."""
         self._first.wait(wait_s)
-        return self._latest or Snapshot(time_s=time.time(), rows=(), problems=("The clusters have not responded yet.",))
+        silent = Problem("The clusters have not responded yet.")
+        return self._latest or Snapshot(time_s=time.time(), rows=(), problems=(silent,))
 
     def window(self, row: LagRow) -> list[Sample]:
         """Return the polls that a row's status is made from, oldest first."""
         return self._polled.window(row)
 
-    def trouble(self, snapshot: Snapshot, now_s: float) -> list[str]:
-        """Return sentences on what makes the values incomplete or old."""
-        sentences = [self._failure] if self._failure else []
-        sentences += snapshot.problems
+    def leader_changes(self, row: LagRow) -> list[LeaderChange]:
+        """Return the leader changes of a row's partition that polls have seen."""
+        return self._polled.leader_changes(row)
+
+    def trouble(self, snapshot: Snapshot, now_s: float) -> list[Problem]:
+        """Return what makes the values incomplete or old."""
+        found = [*self._failures, *snapshot.problems]
         age_s = now_s - snapshot.time_s
         if age_s > STALE_INTERVALS * self.every_s + 5:
-            sentences.append(f"These values are {age_s:.0f} s old: the poll hangs, or a cluster responds slowly.")
-        return sentences
+            found.append(Problem(f"These values are {age_s:.0f} s old: the poll hangs, or a cluster responds slowly."))
+        return found

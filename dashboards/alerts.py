@@ -74,10 +74,10 @@ class Alert:
         """Return the path of the inspector's page of the alert's subject."""
         flow = "source={{ $labels.source }}&target={{ $labels.target }}"
         if "$labels.topic" in self.description:
-            return f"/lag?{flow}&topic={{{{ $labels.topic }}}}"
+            return f"/partitions?{flow}&topic={{{{ $labels.topic }}}}"
         if "$labels.group" in self.description:
-            return "/lag?group={{ $labels.group }}"
-        return f"/lag?{flow}" if "$labels.source" in self.description else "/health"
+            return f"/groups?{flow}&group={{{{ $labels.group }}}}"
+        return f"/partitions?{flow}" if "$labels.source" in self.description else "/health"
 
 
 def retention_within(seconds: int) -> str:

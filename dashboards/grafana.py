@@ -322,7 +322,7 @@ def _topic_url() -> str:
 
 def _inspector_url() -> str:
     labels = ("source", "target", "topic", "partition")
-    return "${inspector}/lag?" + "&".join(f"{label}=${{__data.fields.{label}}}" for label in labels)
+    return "${inspector}/partitions?" + "&".join(f"{label}=${{__data.fields.{label}}}" for label in labels)
 
 
 def _heatmap(panel: Panel, common: dict[str, Any]) -> _Plain:

@@ -26,6 +26,10 @@ class LastError:
     since_s: float
     until_s: float | None = None
 
+    def concerns(self, labels: Labels) -> bool:
+        """Return whether the partition has these labels: source, target, topic, partition."""
+        return labels == (self.source, self.target, self.topic, str(self.partition))
+
 
 class LastErrors:
     """The last error of each partition that had one."""

@@ -15,9 +15,9 @@ from typing import Any
 from playwright.sync_api import Browser, ViewportSize
 
 from dashboards.boards import boards
-from tests.benchmarks.inspector import made_up_pages
+from tests.benchmarks.inspector import made_up_fleet, made_up_pages
 from tests.integration.incident import BACK, TOPICS, Watched, watched
-from tests.integration.inspector import launched, serving
+from tests.integration.inspector import SETTLED, launched, serving
 from tests.integration.test_boards_live import store
 from tests.preview import preview
 
@@ -55,7 +55,7 @@ def picture_pages(browser: Browser) -> None:
 
         time.sleep(LEVEL_S)
         picture("inspector-healthy")
-        picture("inspector-lag", "/lag")
+        picture("inspector-lag", "/partitions")
         scene.refuse(STALLED)
         alert = scene.await_alert("KafkaMirrorStalled", within_s=900 / PACE + 120)
         picture("inspector-stalled")
@@ -63,9 +63,10 @@ def picture_pages(browser: Browser) -> None:
         picture("inspector-phone", size=PHONE)
         picture("inspector-alert", alert.inspector.removeprefix(scene.inspector))
         place = f"group=primary->backup&cluster=primary&topic={STALLED}&partition=0"
-        picture("inspector-topic", f"/topic?group=primary->backup&topic={STALLED}")
+        picture("inspector-topic", f"/topics?group=primary->backup&topic={STALLED}")
         picture("inspector-partition", f"/partition?{place}")
-        picture("inspector-cannot-go", "/groups")
+        picture("inspector-cannot-go", "/failover")
+        picture("inspector-groups", "/groups?group=billing")
         picture("inspector-ill", "/health")
         scene.accept(STALLED)
         time.sleep(60)
@@ -91,13 +92,13 @@ def picture_switch(browser: Browser) -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         scene = stack.enter_context(watched(folder, pace=PACE))
-        groups = scene.inspector + "/groups"
+        failover = scene.inspector + "/failover"
         with _switching(scene):
             time.sleep(SWITCH_S)
-            _picture(browser, "inspector-switch", groups, below="Switches")
+            _picture(browser, "inspector-switch", failover, below="Switches")
         scene.refuse(STALLED)
         time.sleep(REFUSED_S)
-        _picture(browser, "inspector-ledger", groups, below="Gap ledger", opens="primary->backup:")
+        _picture(browser, "inspector-ledger", failover, below="Gap ledger", opens="primary->backup:")
 
 
 @contextmanager
@@ -114,9 +115,11 @@ def _switching(scene: Watched) -> Iterator[None]:
 
 
 def picture_size(browser: Browser) -> None:
-    """Draw the overview of ten thousand made-up topic-partitions."""
+    """Draw the overview of ten thousand made-up topic-partitions, and a fleet of fifty flows."""
     with tempfile.TemporaryDirectory() as folder, made_up_pages(Path(folder), 10_000) as address:
         _picture(browser, "inspector-10000", address)
+    with tempfile.TemporaryDirectory() as folder, made_up_fleet(Path(folder), mirrors=10, flows=5) as address:
+        _picture(browser, "inspector-fleet", address)
 
 
 def _picture(
@@ -134,6 +137,7 @@ def _picture(
     page.goto(url)
     page.get_by_test_id("stMainBlockContainer").wait_for(timeout=60_000)
     page.wait_for_timeout(DRAWN_MS)
+    page.wait_for_function(SETTLED, timeout=60_000)
     if opens:
         page.locator("summary", has_text=opens).last.click()
     if below:

@@ -1,7 +1,9 @@
-// Draws every partition as a cell on one canvas. A topic is one or more lines of cells; lines fill columns.
+// Draws every partition as a cell on one canvas, grouped by flow and topic.
 const HIGHEST = 300; // px that the map may take before its cells become smaller, or it scrolls
 const SIZES = [20, 18, 16, 14, 12, 10, 8, 7, 6, 5, 4, 3];
-const GAP = 14; // px between columns
+const NAMED = 12; // px: smaller cells have no names
+const GAP = 16; // px between topics
+const FONT = "12px sans-serif", FLOW_FONT = "600 12px sans-serif";
 
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".root");
@@ -34,7 +36,7 @@ class CellMap {
   draw() {
     const width = this.root.clientWidth;
     if (!width) return;
-    const plan = layout(this.blocks, width);
+    const plan = layout(this.canvas.getContext("2d"), this.blocks, width);
     const scale = window.devicePixelRatio || 1;
     Object.assign(this.canvas, { width: width * scale, height: plan.height * scale });
     Object.assign(this.canvas.style, { width: `${width}px`, height: `${plan.height}px` });
@@ -44,9 +46,9 @@ class CellMap {
     const colour = (name) => style.getPropertyValue(`--${name}`).trim();
     pen.textBaseline = "middle";
     for (const label of plan.labels) {
-      pen.fillStyle = colour("faint");
-      pen.font = "12px sans-serif";
-      pen.fillText(shortened(pen, label.text, plan.label - 8), label.x, label.y + plan.size / 2);
+      pen.fillStyle = colour(label.isFlow ? "text" : "faint");
+      pen.font = label.font;
+      pen.fillText(label.text, label.x, label.y + plan.size / 2);
     }
     pen.textAlign = "center";
     pen.font = `${Math.max(6, plan.size - 9)}px sans-serif`;
@@ -83,7 +85,7 @@ class CellMap {
     const box = this.boxes[number];
     this.tip.hidden = !box;
     if (!box) return;
-    const said = box.cell[3] || "● OK, level";
+    const said = box.cell[3] || "● OK, caught up";
     this.tip.textContent = `${box.block.group}  ${box.block.topic}-${box.cell[0]}: ${said}`;
     this.tip.style.left = `${Math.min(x + 12, window.innerWidth - 470)}px`;
     this.tip.style.top = `${y + 14}px`;
@@ -103,38 +105,48 @@ class CellMap {
   open(number) {
     const box = this.boxes[number];
     if (!box) return;
-    const { group, cluster, topic } = box.block;
-    window.location.assign(`/partition?${new URLSearchParams({ group, cluster, topic, partition: box.cell[0] })}`);
+    window.location.assign(`${box.block.address}&partition=${box.cell[0]}`);
   }
 }
 
-// Chooses the largest cells with which everything fits; a topic's name stands before its cells while there is room.
-function layout(blocks, width) {
-  const most = Math.max(1, ...blocks.map((block) => block.cells.length));
+// Chooses the largest cells with which everything fits.
+function layout(pen, blocks, width) {
   for (const size of SIZES) {
-    const label = size >= 12 ? 160 : 0;
-    const perLine = Math.max(1, Math.min(most, 40, Math.floor((width - label) / size)));
-    const lines = blocks.reduce((sum, block) => sum + Math.ceil(block.cells.length / perLine), 0);
-    const column = label + perLine * size + GAP;
-    const columns = Math.max(1, Math.floor((width + GAP) / column));
-    const rows = Math.ceil(lines / columns);
-    if (rows * size <= HIGHEST || size === SIZES.at(-1)) return placed(blocks, { size, label, perLine, column, rows });
+    const plan = placed(pen, blocks, width, size);
+    if (plan.height <= HIGHEST || size === SIZES.at(-1)) return plan;
   }
 }
 
-function placed(blocks, { size, label, perLine, column, rows }) {
-  const boxes = [], labels = [];
-  let line = 0;
+// Lays out topics one after the other, as words in a text. Each flow begins on a new line. Small cells have no names.
+function placed(pen, blocks, width, size) {
+  const boxes = [], labels = [], isNamed = size >= NAMED, line = size + (isNamed ? 4 : 0);
+  const hasFlows = new Set(blocks.map((block) => block.group)).size > 1;
+  let x = 0, y = 0, flow;
+  const named = (text, most, isFlow) => {
+    pen.font = isFlow ? FLOW_FONT : FONT;
+    const shown = shortened(pen, text, Math.min(most, width / 2));
+    labels.push({ text: shown, x, y, font: pen.font, isFlow });
+    x += Math.ceil(pen.measureText(shown).width) + 6;
+  };
   for (const block of blocks) {
-    for (let first = 0; first < block.cells.length; first += perLine, line += 1) {
-      const x = Math.floor(line / rows) * column, y = (line % rows) * size;
-      if (label && first === 0) labels.push({ text: block.topic, x, y });
-      block.cells.slice(first, first + perLine).forEach((cell, number) => {
-        boxes.push({ block, cell, x: x + label + number * size, y });
-      });
+    if (y > HIGHEST && size > SIZES.at(-1)) break; // too high: the next smaller size is tried
+    if (hasFlows && block.group !== flow && x > 0) [x, y] = [0, y + line];
+    if (isNamed && hasFlows && block.group !== flow) named(block.group, 220, true);
+    flow = block.group;
+    if (isNamed) {
+      pen.font = FONT;
+      const needed = Math.min(pen.measureText(block.topic).width, 180) + 6 + size * Math.min(block.cells.length, 4);
+      if (x > 0 && x + needed > width) [x, y] = [0, y + line];
+      named(block.topic, 180, false);
     }
+    for (const cell of block.cells) {
+      if (x + size > width) [x, y] = [0, y + line];
+      boxes.push({ block, cell, x, y });
+      x += size;
+    }
+    x += isNamed ? GAP : Math.ceil(size / 2);
   }
-  return { boxes, labels, size, label, height: Math.max(1, rows) * size };
+  return { boxes, labels, size, height: y + line };
 }
 
 function shortened(pen, text, width) {

@@ -5,17 +5,24 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from mirror.commands.options import describe
-from mirror.config.given import add_mirror, mirror_arguments, settings_given
+from mirror.config.given import add_mirrors, mirror_arguments, mirrors_of
 from mirror.errors import SettingsError
 
-DESCRIPTION = "Serve the lag inspector, pages that show lag by partition and consumer group, and why. Reads only."
-EXAMPLES = "exit codes: 0 stopped, 2 settings"
+DESCRIPTION = """\
+Serve the lag inspector, pages that show lag by partition and consumer group, and why. With several files, the first page has the
+flows of all mirrors, and address and login are those of the first file. Reads only."""
+EXAMPLES = """\
+examples:
+  kafka-mirror app mirror.properties
+  kafka-mirror app eu.properties us.properties
+  kafka-mirror app /etc/kafka-mirror                     every *.properties there
+exit codes: 0 stopped, 2 settings"""
 
 
 def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
     describe(parser, DESCRIPTION, EXAMPLES)
-    add_mirror(parser)
+    add_mirrors(parser)
     parser.add_argument(
         "--listen", metavar="HOST:PORT", default="127.0.0.1:8501", help="address of the pages (default %(default)s)"
     )
@@ -29,8 +36,16 @@ def run(parsed: Namespace) -> int:
     """
     from app.serve import serve
 
-    access = settings_given(parsed).mirror.http  # refuses a bad file in one line
+    arguments = mirror_arguments(parsed)
+    first, *others = mirrors_of(arguments)  # refuses a bad file in one line
+    access = first.settings.mirror.http
+    for other in others:
+        if other.settings.mirror.http.has_login and not access.has_login:
+            raise SettingsError(
+                f"{other.file} requires a login (mirror.http.username), {first.file} does not. The pages of all files have the "
+                "login of the first one: set it there, too."
+            )
     host, _, port = parsed.listen.rpartition(":")
     if not host or not port.isdigit():
         raise SettingsError(f'--listen: "{parsed.listen}" is no address. Write HOST:PORT, such as 127.0.0.1:8501.')
-    serve(mirror_arguments(parsed), host, int(port), access)
+    serve(arguments, host, int(port), access)

@@ -16,7 +16,7 @@ from metrics.lag_row import LagRow, RowKey
 from metrics.partition_status import Sample
 from metrics.trend import Trend
 from mirror.lag.flow_summary import summaries
-from mirror.lag.snapshot import Snapshot
+from mirror.lag.snapshot import Problem, Snapshot
 from mirror.lag.terminal import COLUMNS, NUMBERS, SORTS, cells, colour, filtered, flow_line
 
 MOST_ROWS = 500  # too many to scroll; the filter finds the others
@@ -57,7 +57,7 @@ class LagScreen(App[None]):
         self._only_lagging = only_lagging
         self._sorts = list(SORTS)
         self._part = ""
-        self._snapshot = Snapshot(time_s=time.time(), rows=(), problems=("Reading the clusters ...",))
+        self._snapshot = Snapshot(time_s=time.time(), rows=(), problems=(Problem("Reading the clusters ..."),))
         self._before: dict[RowKey, int] = {}
         self._trend = Trend()
 

@@ -8,17 +8,28 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from mirror.config.settings import Settings
 
+EITHER = (
+    "expected either FILE, a connect-mirror-maker.properties, or both --consumer.config and --producer.config, "
+    "MirrorMaker 1's files. Name one of the two."
+)
 OF_THE_MIRROR = "the connect-mirror-maker.properties of the mirror"
 
 
 def add_mirror(parser: argparse.ArgumentParser, what: str = OF_THE_MIRROR) -> None:
     """Add FILE, or instead of it what `kafka-mirror classic` was given; `settings_given` reads either."""
     parser.add_argument("file", type=Path, metavar="FILE", nargs="?", help=what)
+    add_classic_files(parser, required=False)
+
+
+def add_mirrors(parser: argparse.ArgumentParser) -> None:
+    """Add FILE..., or instead of it what `kafka-mirror classic` was given; `mirrors_of` reads either."""
+    what = f"{OF_THE_MIRROR}; several files, or directories with *.properties, for several mirrors"
+    parser.add_argument("files", type=Path, metavar="FILE", nargs="*", help=what)
     add_classic_files(parser, required=False)
 
 
@@ -65,10 +76,7 @@ def settings_given(
     if file is not None and not (consumers or producer):
         return load(file, options=options, targets=targets)
     if file is not None or not (consumers and producer):
-        raise SettingsError(
-            "expected either FILE, a connect-mirror-maker.properties, or both --consumer.config and --producer.config, "
-            "MirrorMaker 1's files. Name one of the two."
-        )
+        raise SettingsError(EITHER)
     given = ClassicFiles(
         consumers=consumers,
         producer=producer,
@@ -82,19 +90,70 @@ def settings_given(
 
 
 def mirror_arguments(parsed: argparse.Namespace) -> list[str]:
-    """Return what `add_mirror` was given, for another process in any folder; `settings_of` reads it there."""
-    if parsed.file is not None:
-        return [str(parsed.file.resolve())]
+    """Return what `add_mirrors` was given, for another process in any folder; `mirrors_of` reads it there.
+
+    Raises:
+        SettingsError: both FILE and MirrorMaker 1's files are given, or a directory has no settings files.
+    """
+    from mirror.errors import SettingsError
+
+    if parsed.files and (parsed.consumer_configs or parsed.producer_config):
+        raise SettingsError(EITHER)
+    if parsed.files:
+        return [str(path) for path in _settings_files(parsed.files)]
     ways = {name: getattr(parsed, name) for name in ("include", "whitelist", "blacklist")}
     return [
-        *(f"--consumer.config={path.resolve()}" for path in parsed.consumer_configs),
-        f"--producer.config={parsed.producer_config.resolve()}",
+        *(f"--consumer.config={path.resolve()}" for path in parsed.consumer_configs or ()),
+        *([f"--producer.config={parsed.producer_config.resolve()}"] if parsed.producer_config else []),
         *(f"--{name}={text}" for name, text in ways.items() if text is not None),
     ]
 
 
-def settings_of(arguments: Sequence[str]) -> Settings:
-    """Return the settings for the result of `mirror_arguments`."""
+class Given(NamedTuple):
+    """One of the given mirrors: its unique name, its file for commands, its settings."""
+
+    name: str
+    file: str
+    settings: Settings
+
+
+def mirrors_of(arguments: Sequence[str]) -> list[Given]:
+    """Return the mirrors of the result of `mirror_arguments`.
+
+    Raises:
+        SettingsError: nothing is given, or a file is refused.
+    """
     parser = argparse.ArgumentParser()
-    add_mirror(parser)
-    return settings_given(parser.parse_args(arguments))
+    add_mirrors(parser)
+    parsed = parser.parse_args(arguments)
+    if not parsed.files:
+        parsed.file = None
+        return [Given("mirror", "FILE", settings_given(parsed))]
+    files = _settings_files(parsed.files)
+    stems = [path.stem for path in files]
+    found = []
+    for path in files:
+        parsed.file = path
+        name = path.stem if stems.count(path.stem) == 1 else f"{path.parent.name}/{path.stem}"
+        found.append(Given(name, path.name, settings_given(parsed)))
+    return found
+
+
+def _settings_files(given: Sequence[Path]) -> list[Path]:
+    """Return the given files, and all *.properties of the given directories, each once.
+
+    Raises:
+        SettingsError: a directory has none, or two files have the same name and directory.
+    """
+    from mirror.errors import SettingsError
+
+    found: dict[Path, None] = {}
+    for path in given:
+        inside = sorted(path.glob("*.properties")) if path.is_dir() else [path]
+        if not inside:
+            raise SettingsError(f"{path}: the directory has no *.properties. Name the settings files.")
+        found |= dict.fromkeys(each.resolve() for each in inside)
+    names = [f"{path.parent.name}/{path.stem}" for path in found]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise SettingsError(f"{twice[0]}: two files have this directory and name. Rename one of them.")
+    return list(found)

@@ -33,6 +33,12 @@ def is_provided(values: Mapping[str, str], key: str) -> bool:
     return isinstance(values, Properties) and key in values.provided
 
 
+def servers_of(client: Mapping[str, str]) -> str:
+    """Return a cluster's addresses as shown; *** if a config provider gave them."""
+    servers = "bootstrap.servers"
+    return HIDDEN if is_provided(client, servers) else client.get(servers, "an unknown address")
+
+
 def shown(values: Mapping[str, str], key: str, value: str) -> str:
     """Return `value`, derived from `key` in `values`, quoted for a message. A secret is ***."""
     return HIDDEN if is_secret(key) or is_provided(values, key) else f'"{value}"'

@@ -6,7 +6,7 @@ import contextlib
 import logging
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import confluent_kafka
@@ -50,6 +50,7 @@ class Topic:
     name: str
     topic_id: str  # "" where brokers have none
     partitions: int
+    leaders: tuple[int, ...] = field(default=(), compare=False, repr=False)  # broker id by partition, -1 for none
     # This client may no longer DESCRIBE the topic; the other fields are from an earlier response.
     is_hidden: bool = False
 
@@ -105,7 +106,10 @@ class ControlPlane:
                 if error.args[0].code() not in _NOT_SHOWN:
                     raise self._clients.unavailable(error) from error
             else:
-                found[name] = Topic(name=name, topic_id=_id(topic.topic_id), partitions=len(topic.partitions))
+                leaders = tuple(-1 if part.leader is None else part.leader.id for part in topic.partitions)
+                found[name] = Topic(
+                    name=name, topic_id=_id(topic.topic_id), partitions=len(topic.partitions), leaders=leaders
+                )
         return found
 
     def hidden(self, names: Iterable[str]) -> list[str]:

@@ -26,7 +26,9 @@ from mirror.lag.first_unreplicated import FirstUnreplicated
 from mirror.lag.flow_lag import SETTLES_S, FlowLag
 from mirror.lag.flow_offsets import FlowOffsets, PartitionOffsets, Positions, joined
 from mirror.lag.judgement import HISTORY_AGE_S, Judge
+from mirror.lag.leader_changes import LeaderChange, LeaderChanges
 from mirror.lag.polls import BoundedPoll
+from mirror.lag.problems import problem
 from mirror.lag.snapshot import Snapshot
 from mirror.model.flow_plan import FlowPlan, PlannedPartition, own_group
 from mirror.model.topic_partition import TopicPartition
@@ -45,7 +47,7 @@ class Inspector:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._mirror = settings.mirror
+        self._settings = settings
         self._lock = threading.Lock()
         self._has_polled = False
         self._history = History()
@@ -60,8 +62,9 @@ class Inspector:
             for alias, end in aliases.items()
         }
         hidden: set[str] = set()
+        self._leaders = LeaderChanges()
         self._flows = [
-            InspectedFlow(flow, clusters[flow.source.alias], clusters[flow.target.alias], judge)
+            InspectedFlow(flow, clusters[flow.source.alias], clusters[flow.target.alias], judge, leaders=self._leaders)
             for flow in settings.flows
         ]
         self._clusters = {alias: InspectedGroups(cluster, judge, hidden) for alias, cluster in clusters.items()}
@@ -96,13 +99,21 @@ class Inspector:
             return Snapshot(
                 time_s=poll.now_s,
                 rows=tuple(rows),
-                problems=tuple(poll.problems.values()),
+                problems=tuple(problem(error, alias, self._settings) for alias, error in poll.problems.items()),
                 clusters=tuple((alias, alias not in poll.problems) for alias in self._clusters),
             )
 
     def window(self, row: LagRow) -> list[Sample]:
         """Return the polls that a row's status is made from, oldest first."""
         return self._history.of(row.key)
+
+    def leader_changes(self, row: LagRow) -> list[LeaderChange]:
+        """Return the leader changes of a row's partition, of a flow's row on both clusters."""
+        found = self._leaders.of(row.cluster, row.topic, row.partition)
+        if row.is_flow:
+            target = row.group.removeprefix(f"{row.cluster}->")
+            found += self._leaders.of(target, row.remote_topic, row.partition)
+        return found
 
     def close(self) -> None:
         """Close the connections."""
@@ -111,9 +122,10 @@ class Inspector:
 
     def _owner(self) -> str:
         """Return the address of the process of this file, "" if it does not respond."""
-        address = self._mirror.metrics_address
+        mirror = self._settings.mirror
+        address = mirror.metrics_address
         try:
-            self._mirror.http.read(address, "/ready", timeout_s=READY_S)
+            mirror.http.read(address, "/ready", timeout_s=READY_S)
         except urllib.error.HTTPError as error:
             error.close()
         except (urllib.error.URLError, TimeoutError) as error:
@@ -142,12 +154,14 @@ class InspectedFlow:
         target: Cluster,
         judge: Judge,
         *,
+        leaders: LeaderChanges | None = None,
         reads: Callable[[FlowPlan], FirstUnreplicated] = FirstUnreplicated,
     ) -> None:
         self._flow = flow
         self._source = source
         self._target = target
         self._history = judge.history
+        self._leaders = leaders or LeaderChanges()
         self._lag = FlowLag(judge, reads=reads)
         self._plan: FlowPlan | None = None
         self._known: list[Topic] = []
@@ -193,6 +207,8 @@ class InspectedFlow:
         on_source = poll.response(
             self._source, lambda: source_topics(flow, self._source, on_target or {}, known=self._known)
         )
+        for cluster, described in ((self._source, on_source), (self._target, on_target)):
+            self._leaders.record(cluster.alias, (described or {}).values(), poll.now_s)
         if on_source is None or (on_target is None and self._plan is not None):
             return self._plan
         topics = matched(flow, on_source)

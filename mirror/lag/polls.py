@@ -83,7 +83,7 @@ class BoundedPoll:
 
     now_s: float  # when it began, epoch seconds
     owner: str  # address of the process of this settings file, "" if it does not respond
-    problems: dict[str, str] = field(default_factory=dict)  # by alias: why a cluster did not respond
+    problems: dict[str, ClusterUnavailable] = field(default_factory=dict)  # by alias: why a cluster did not respond
 
     def request(
         self, read: Read[T], plan: FlowPlan, cluster: Cluster, *, is_optional: bool = False
@@ -100,5 +100,5 @@ class BoundedPoll:
             return read()
         except ClusterUnavailable as error:
             if not is_optional or not isinstance(error, ClusterRefuses):
-                self.problems[error.cluster or cluster.alias] = str(error)
+                self.problems[error.cluster or cluster.alias] = error
             return None

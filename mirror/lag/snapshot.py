@@ -6,9 +6,22 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from metrics.lag_row import LagRow, RowKey
 from metrics.trend import MINUTE_S, MINUTES
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Data that a poll could not read: a sentence for people, and the text of the library."""
+
+    sentence: str  # the cluster, its address, and what is unknown without it
+    detail: str = ""  # what the client reported
+
+    def __str__(self) -> str:
+        """Return one line for a terminal or a program."""
+        return self.detail or self.sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +30,7 @@ class Snapshot:
 
     time_s: float  # when it began, epoch seconds
     rows: tuple[LagRow, ...]
-    problems: tuple[str, ...] = ()  # sentences on what could not be read
+    problems: tuple[Problem, ...] = ()
     clusters: tuple[tuple[str, bool], ...] = ()  # alias, and whether the cluster responded
 
 
@@ -34,29 +47,48 @@ def selected(
     ]
 
 
+class Minute(NamedTuple):
+    """The largest values of a row in one minute."""
+
+    minute: int  # since the epoch
+    lag: int  # records
+    waits_s: float | None  # time lag; None if unknown
+
+    @property
+    def time_s(self) -> float:
+        """The start of the minute, epoch seconds."""
+        return self.minute * MINUTE_S
+
+
 class RowTrends:
-    """The last hour of each row: the largest lag of each minute. Thread-safe."""
+    """The last hour of each row: the largest lag and time lag of each minute. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lags: dict[RowKey, deque[tuple[int, int]]] = {}
+        self._minutes: dict[RowKey, deque[Minute]] = {}
 
     def record(self, rows: Iterable[LagRow], time_s: float) -> None:
         """Record a poll; forget rows that it lacks."""
         minute = int(time_s // MINUTE_S)
         with self._lock:
-            before, self._lags = self._lags, {}
+            before, self._minutes = self._minutes, {}
             for row in rows:
-                lags = before.get(row.key) or deque(maxlen=MINUTES)
-                self._lags[row.key] = lags
+                minutes = before.get(row.key) or deque(maxlen=MINUTES)
+                self._minutes[row.key] = minutes
                 if row.lag is None:
                     continue
-                if lags and lags[-1][0] == minute:
-                    lags[-1] = (minute, max(lags[-1][1], row.lag))
+                now = Minute(minute, row.lag, row.lag_seconds)
+                if minutes and minutes[-1].minute == minute:
+                    minutes[-1] = _larger(minutes[-1], now)
                 else:
-                    lags.append((minute, row.lag))
+                    minutes.append(now)
 
-    def of(self, row: LagRow) -> list[tuple[float, int]]:
-        """Return minutes (epoch seconds) and lags of a row, oldest first, without unknown ones."""
+    def of(self, row: LagRow) -> list[Minute]:
+        """Return the minutes of a row in which its lag was known, oldest first."""
         with self._lock:
-            return [(minute * MINUTE_S, lag) for minute, lag in self._lags.get(row.key, ())]
+            return list(self._minutes.get(row.key, ()))
+
+
+def _larger(one: Minute, other: Minute) -> Minute:
+    waits = [each.waits_s for each in (one, other) if each.waits_s is not None]
+    return Minute(one.minute, max(one.lag, other.lag), max(waits, default=None))

@@ -52,7 +52,7 @@ def json_text(snapshot: Snapshot, rows: Sequence[LagRow]) -> str:
     content = {
         "time": snapshot.time_s,
         "clusters": dict(snapshot.clusters),
-        "problems": list(snapshot.problems),
+        "problems": [str(problem) for problem in snapshot.problems],
         "rows": [_plain_fields(row) for row in rows],
     }
     return json.dumps(content, indent=1) + "\n"

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from app.serve import OPTIONS
 from app.tables import narrowed, table
 from metrics.lag_row import LagRow
 from metrics.partition_status import Status
+from mirror.config.given import Given
 from mirror.embedded.ports import free_port
 from mirror.lag.flow_summary import worst_first
 
@@ -32,19 +33,24 @@ import streamlit as st
 from app import inspection
 from app.watch import Watch
 from mirror.lag.snapshot import Snapshot
-from tests.benchmarks.inspector import made_up
+from tests.benchmarks.inspector import {rows} as made_up
 
 class Polls:
+    def __init__(self, given):
+        self._given = given
     def poll(self):
-        return Snapshot(time_s=time.time(), rows=tuple(made_up({count})), clusters=(("a", True), ("b", True)))
+        rows = tuple(made_up(self._given, {count}))
+        return Snapshot(time_s=time.time(), rows=rows, clusters=(("a", True), ("b", True)))
     def window(self, row):
+        return []
+    def leader_changes(self, row):
         return []
 
 @st.cache_resource
-def watch():
-    return Watch(Polls(), every_s=5)
+def watch(name, _given):
+    return Watch(Polls(_given), every_s=5)
 
-inspection.watch = watch  # before the pages import it
+inspection.Inspected.watch = property(lambda self: watch(self.given.name, self.given))
 runpy.run_path({main!r})
 """
 SETTINGS = """clusters = a, b
@@ -54,7 +60,8 @@ a->b.enabled = true
 mirror.metrics.listen = 127.0.0.1:{port}
 """
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {"Overview": "/", "Partitions": "/lag"}
+UNHEALTHY = {(3, 2): Status.STALL, (5, 1): Status.UNKNOWN, (2, 4): Status.WARN}  # by mirror and flow of the fleet
+PAGES = {"Overview": "/", "Partitions": "/partitions"}
 
 
 def made_up(count: int) -> list[LagRow]:
@@ -78,6 +85,37 @@ def made_up(count: int) -> list[LagRow]:
     ]
 
 
+def made_up_flow(_: Given, count: int) -> list[LagRow]:
+    """Return the rows of the only mirror."""
+    return made_up(count)
+
+
+def made_up_region(given: Given, count: int) -> list[LagRow]:
+    """Return so many rows for each flow of a mirror, some of which are unhealthy."""
+    found, region = [], int(given.name[-1])
+    for number, flow in enumerate(given.settings.flows):
+        status = UNHEALTHY.get((region, number), Status.OK)
+        waits_s = {Status.OK: 0.2, Status.UNKNOWN: None}.get(status, 95.0 * (region + 1))
+        found += [
+            LagRow(
+                group=flow.name,
+                cluster=flow.source.alias,
+                topic="orders",
+                partition=partition,
+                offset=1000,
+                log_end=None if waits_s is None else 1000 + round(waits_s * 10),
+                owner="127.0.0.1:9404",
+                is_flow=True,
+                lag_seconds=waits_s,
+                status=status,
+                reason=status.name,
+                records_per_s=10.0,
+            )
+            for partition in range(count)
+        ]
+    return found
+
+
 def server_ms(count: int) -> float:
     """Median time to narrow, order and lay out the rows: what a refresh costs the server beside sending it."""
     rows, took = made_up(count), []
@@ -91,13 +129,35 @@ def server_ms(count: int) -> float:
 @contextmanager
 def made_up_pages(folder: Path, count: int) -> Iterator[str]:
     """Serve the pages over so many made-up rows; their address."""
-    script, file, port = folder / "page.py", folder / "mirror.properties", free_port()
-    script.write_text(SCRIPT.format(count=count, main=str(ROOT / "app" / "main.py")))
+    file = folder / "mirror.properties"
     file.write_text(SETTINGS.format(port=free_port()))
+    with _serving(folder, [file], rows="made_up_flow", count=count) as address:
+        yield address
+
+
+@contextmanager
+def made_up_fleet(folder: Path, *, mirrors: int, flows: int) -> Iterator[str]:
+    """Serve the pages over so many mirrors with so many flows each; their address."""
+    files = []
+    for number in range(mirrors):
+        aliases = ["hub", *(f"site-{number}{at}" for at in range(flows))]
+        file = folder / f"region-{number}.properties"
+        servers = (f"{alias}.bootstrap.servers = 127.0.0.1:{at + 1}\n" for at, alias in enumerate(aliases))
+        enabled = (f"{alias}->hub.enabled = true\n" for alias in aliases[1:])
+        file.write_text(f"clusters = {', '.join(aliases)}\n{''.join((*servers, *enabled))}")
+        files.append(file)
+    with _serving(folder, files, rows="made_up_region", count=4) as address:
+        yield address
+
+
+@contextmanager
+def _serving(folder: Path, files: Sequence[Path], *, rows: str, count: int) -> Iterator[str]:
+    script, port = folder / "page.py", free_port()
+    script.write_text(SCRIPT.format(rows=rows, count=count, main=str(ROOT / "app" / "main.py")))
     command = [
         *(sys.executable, "-m", "streamlit", "run", str(script)),
         *(f"--{key}={value}" for key, value in {**OPTIONS, "server.port": port, "server.address": "127.0.0.1"}.items()),
-        *("--", str(file)),
+        *("--", *map(str, files)),
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)

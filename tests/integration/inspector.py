@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,22 +19,27 @@ from mirror.embedded.ports import free_port
 from tests.waiting import PATIENCE, eventually
 
 CHROMIUM = shutil.which("chromium")
-PAGES = ("overview", "lag", "topic", "partition", "groups", "health", "incidents", "glossary")
+PAGES = ("overview", "partitions", "topics", "partition", "groups", "failover", "health", "incidents", "glossary")
 ROOT = Path(__file__).resolve().parents[2]
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium (Debian: chromium) is not installed")
 SOON_MS = PATIENCE * 40_000  # what a page is given to show something
 expect.set_options(timeout=SOON_MS)
 CHANGED = "net::ERR_NETWORK_CHANGED"
 LOOK_MS = 100
+# What Streamlit draws again, or fades in or out, has paler colours meanwhile: the script is at its end, nothing on the page
+# is of a run before or a placeholder, and no fading is under way.
+SETTLED = """() => document.querySelector("[data-testid=stApp][data-test-script-state=notRunning]")
+    && !document.querySelector("[data-stale=true], [data-testid=stSkeleton]")
+    && document.getAnimations().every(each => each.playState !== "running")"""
 
 
 @contextmanager
-def serving(file: Path, log: Path, *, port: int | None = None) -> Iterator[str]:
-    """`kafka-mirror app`, its address."""
+def serving(file: Path, log: Path, *, port: int | None = None, others: Sequence[Path] = ()) -> Iterator[str]:
+    """`kafka-mirror app`, its address; `others` are further settings files."""
     port = port or free_port()
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "mirror.cli", "app", str(file), "--listen", f"127.0.0.1:{port}"],
+            [sys.executable, "-m", "mirror.cli", "app", str(file), *map(str, others), "--listen", f"127.0.0.1:{port}"],
             stdout=out,
             stderr=out,
             cwd=file.parent,

@@ -14,18 +14,13 @@ from playwright.sync_api import Browser, Page, expect
 
 from mirror.embedded.ports import free_port
 from tests.certificates import identity
-from tests.integration.inspector import PAGES, SOON_MS, launched, needs_chromium, serving, visit
+from tests.integration.inspector import PAGES, SETTLED, SOON_MS, launched, needs_chromium, serving, visit
 from tests.integration.records import commit, create, rows, write
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, needs_chromium]
 HOSTILE = "<img src=x onerror=alert(1)>"
 GROUPS = ("shop", "audit", HOSTILE)
-# What Streamlit draws again, or fades in or out, has paler colours meanwhile: the script is at its end, nothing on the page
-# is of a run before, and no fading is under way.
-SETTLED = """() => document.querySelector("[data-testid=stApp][data-test-script-state=notRunning]")
-    && !document.querySelector("[data-stale=true]")
-    && document.getAnimations().every(each => each.playState !== "running")"""
 
 
 def settings_of(folder: Path, primary, backup, extra: str = "") -> Path:
@@ -94,7 +89,7 @@ def shows(page: Page, text: str) -> None:
 
 
 def test_an_address_chooses_and_choosing_changes_the_address(app, page):
-    visit(page, f"{app}/lag?topic=browser-orders&group=shop")
+    visit(page, f"{app}/partitions?topic=browser-orders&group=shop")
     shows(page, "1 of ")
     expect(page.get_by_role("combobox", name="Topic", exact=True)).to_have_value("browser-orders")
     page.get_by_role("combobox", name="Group", exact=True).click()
@@ -108,8 +103,22 @@ def test_an_address_chooses_and_choosing_changes_the_address(app, page):
 
 def test_links_of_boards_and_alerts_land_on_their_row(app, page):
     """Boards link with source, target, topic (the name on the target) and partition."""
+    visit(page, f"{app}/partitions?source=primary&target=backup&topic=primary.browser-payments&partition=0")
+    shows(page, "1 of ")
+
+
+def test_links_of_earlier_versions_land_on_their_row(app, page):
     visit(page, f"{app}/lag?source=primary&target=backup&topic=primary.browser-payments&partition=0")
     shows(page, "1 of ")
+    expect(page).to_have_url(re.compile(r"/partitions\?.*topic=primary.browser-payments"))
+    visit(page, f"{app}/topic?group=shop&topic=browser-orders")
+    expect(page).to_have_url(re.compile(r"/topics\?"))
+    shows(page, "shop: browser-orders on primary")
+
+
+def test_a_group_shows_the_command_that_prints_its_offsets(app, page):
+    visit(page, f"{app}/groups?group=shop")
+    shows(page, "kafka-mirror translate connect-mirror-maker.properties 'primary->backup' --group shop")
 
 
 def test_a_partition_explains_its_verdict(app, page):
@@ -124,7 +133,7 @@ def test_a_partition_explains_its_verdict(app, page):
 
 
 def test_a_refresh_keeps_filters_and_choice(app, page):
-    visit(page, f"{app}/lag?topic=browser-orders&refresh=2+s")
+    visit(page, f"{app}/partitions?topic=browser-orders&refresh=2+s")
     shows(page, "rows")
     before = count_of(page)
     table = page.get_by_test_id("stDataFrame")
@@ -137,7 +146,7 @@ def test_a_refresh_keeps_filters_and_choice(app, page):
 
 
 def test_the_exports_hold_what_is_shown(app, page):
-    visit(page, f"{app}/lag?group=shop")
+    visit(page, f"{app}/partitions?group=shop")
     shows(page, "1 of ")
     found = {}
     for button in ("CSV", "JSON", "Text"):
@@ -151,7 +160,7 @@ def test_the_exports_hold_what_is_shown(app, page):
 
 
 def test_a_strangers_group_id_is_text(app, page):
-    visit(page, f"{app}/lag?search=%3Cimg")
+    visit(page, f"{app}/partitions?search=%3Cimg")
     shows(page, "1 of ")
     visit(page, f"{app}/partition?group=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E&topic=browser-orders&partition=0")
     shows(page, HOSTILE)
@@ -159,7 +168,7 @@ def test_a_strangers_group_id_is_text(app, page):
 
 
 def test_the_keyboard_reaches_every_filter(app, page):
-    visit(page, f"{app}/lag")
+    visit(page, f"{app}/partitions")
     shows(page, "rows")
 
     def reached() -> set[str]:
@@ -178,19 +187,47 @@ def test_the_keyboard_reaches_every_filter(app, page):
     )
 
 
+def faults_of(page: Page) -> list[tuple[str, list[str]]]:
+    options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
+    found = Axe().run(page, options=options).response["violations"]
+    return [(each["id"], [node["html"][:150] for node in each["nodes"]]) for each in found]
+
+
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_no_fault_of_wcag_a_or_aa(app, chromium, name, scheme):
     context = chromium.new_context(color_scheme=scheme, viewport={"width": 1500, "height": 1000})
     context.set_default_timeout(SOON_MS)
     page = context.new_page()
-    query = "&group=shop&topic=browser-orders&partition=0" if name in ("topic", "partition") else ""
+    query = "&group=shop&topic=browser-orders&partition=0" if name in ("topics", "partition") else ""
     visit(page, f"{app}/{name}?refresh=off{query}")
     page.wait_for_function(SETTLED)
-    options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
-    found = Axe().run(page, options=options).response["violations"]
+    found = faults_of(page)
     context.close()
-    assert [(each["id"], [node["html"][:150] for node in each["nodes"]]) for each in found] == []
+    assert found == []
+
+
+def test_a_fleet_opens_the_pages_of_each_mirror(chromium, primary, backup, tmp_path):
+    """Two settings files of one directory: the first page has both, and a line opens the pages of its file."""
+    for name, topics in (("eu", "browser-orders"), ("us", "browser-payments")):
+        folder = tmp_path / name
+        folder.mkdir()
+        file = settings_of(folder, primary, backup)
+        (tmp_path / f"{name}.properties").write_text(file.read_text().replace("browser-.*", topics))
+    with serving(tmp_path / "eu.properties", tmp_path / "app.log", others=[tmp_path / "us.properties"]) as address:
+        page = chromium.new_page(viewport={"width": 1440, "height": 900})
+        page.set_default_timeout(SOON_MS)
+        visit(page, address)
+        shows(page, "2 of 2 flows of 2 mirrors")
+        page.wait_for_function(SETTLED)
+        assert faults_of(page) == []
+        page.get_by_role("link", name=re.compile("primary->backup us")).click()
+        shows(page, "browser-payments-0")
+        expect(page).to_have_url(re.compile(r"/overview\?mirror=us"))
+        page.get_by_role("link", name="Partitions").click()
+        shows(page, " rows")
+        expect(page).to_have_url(re.compile(r"mirror=us"))
+        page.close()
 
 
 def test_behind_a_door_nobody_reads_without_the_login(app, chromium, primary, backup, tmp_path):
@@ -209,7 +246,7 @@ def test_behind_a_door_nobody_reads_without_the_login(app, chromium, primary, ba
         ):
             context = chromium.new_context(ignore_https_errors=True, http_credentials=login)
             page = context.new_page()
-            answer = page.goto(f"{address}/lag?topic=browser-orders")
+            answer = page.goto(f"{address}/partitions?topic=browser-orders")
             assert (answer.status == 200) is is_let_in
             if is_let_in:
                 visit(page, page.url)  # which loads it again where this machine's addresses change

@@ -44,9 +44,14 @@ def test_an_on_call_finds_the_cause_from_the_alert_and_sees_it_end(scene: Watche
     expect(headline).to_have_text("Both flows are healthy")
 
     scene.await_end("KafkaMirrorStalled", within_s=60)  # a first window that was slow to end
+    shows(page, "All 8 partitions are OK.")
+    expect(page.locator(":is(.ill, .warn):not(rect)")).to_have_count(0)  # columns of the last hour are the past
+    assert page.get_by_test_id("stMain").evaluate("main => main.scrollHeight <= main.clientHeight"), "one screen"
     scene.refuse(STALLED)
     alert = scene.await_alert("KafkaMirrorStalled", within_s=120)
-    assert alert.inspector.startswith(f"{scene.inspector}/lag?source=primary&target=backup&topic=primary.{STALLED}")
+    assert alert.inspector.startswith(
+        f"{scene.inspector}/partitions?source=primary&target=backup&topic=primary.{STALLED}"
+    )
 
     # What is on the wall has turned by itself.
     expect(page.get_by_role("heading", level=1)).to_have_text(
@@ -66,13 +71,14 @@ def test_an_on_call_finds_the_cause_from_the_alert_and_sees_it_end(scene: Watche
     shows(detail, re.compile(rf"primary->backup: {STALLED}-\d"))
     shows(detail, re.compile("MESSAGE_TOO_LARGE. Raise its max.message.bytes"))
     shows(detail, re.compile("The first unreplicated record was written at"))
+    shows(detail, re.compile(rf"kafka-configs.sh .* --entity-name primary.{STALLED} --add-config max.message.bytes="))
     expect(detail.get_by_role("link", name="runbook").first).to_have_attribute(
         "href", re.compile("#kafkamirrorstalled$")
     )
     detail.close()
 
     # Whether one may fail over is answered with what it would cost.
-    visit(page, f"{scene.inspector}/groups")
+    visit(page, f"{scene.inspector}/failover")
     shows(page, re.compile(r"Planned switch: NOT READY"))
     shows(page, re.compile(r"If primary is lost now: (WITHIN|BEYOND) OBJECTIVE"))
 

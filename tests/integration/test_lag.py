@@ -15,8 +15,10 @@ from confluent_kafka import Consumer, Producer
 from metrics.partition_status import Status
 from mirror.embedded import jars
 from mirror.embedded.broker import Broker
+from mirror.kafka.cluster import Cluster
 from mirror.lag.failover import Answer
 from mirror.lag.inspector import CLUSTER_S
+from mirror.lag.leader_changes import NO_LEADER
 from mirror.runtime.java import java
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, rows, write
@@ -155,16 +157,21 @@ def test_rows_outlive_their_cluster_and_are_unknown_then(primary, topic, tmp_pat
         )
         inspector = stack.enter_context(closing(Inspector(load(file, options={}, targets=[]))))
         before = inspector.poll()
+        (leader,) = Cluster("b", {"bootstrap.servers": target.bootstrap}).topics()[f"a.{topic}"].leaders
         target.stop()
         after = inspector.poll()
     assert before.problems == ()
+    assert leader > NO_LEADER
     (row,) = [row for row in before.rows if row.is_flow and row.topic == topic]  # there may be heartbeats
     assert (row.offset, row.log_end, row.lag) == (None, 10, None)
     assert [each for each in after.rows if each.is_flow and each.topic == topic] == [row]
     assert row.status is Status.UNKNOWN
     assert dict(after.clusters) == {"a": True, "b": False}
     (problem,) = after.problems
-    assert "cluster b" in problem
+    assert problem.sentence.startswith(
+        f"Cluster b at {target.bootstrap} does not respond. Positions of a->b are unknown."
+    )
+    assert "no answer" in problem.detail
 
 
 def test_lag_prints_the_last_known_rows_while_both_clusters_are_silent(topic, tmp_path):

@@ -12,6 +12,7 @@ from app import inspection
 from app.api import ROUTES
 from app.watch import Watch
 from metrics.partition_status import Status
+from mirror.config.given import Given
 from mirror.config.settings import Mirror, Settings
 from mirror.lag.snapshot import Snapshot
 from tests.unit.test_app import STALLED, Polls, consumer, flow
@@ -26,9 +27,9 @@ def get(monkeypatch):
     settings = Settings(
         flows=(), heartbeat_flows=(), mirror=Mirror(metrics_listen=("127.0.0.1", 1)), ignored=(), ignored_why={}
     )
-    monkeypatch.setattr(inspection, "_watch", lambda: watch)
-    monkeypatch.setattr(inspection, "_settings", lambda: settings)
-    inspection._status.cache_clear()
+    inspected = inspection.Inspected(Given("mirror", "mirror.properties", settings))
+    inspected.watch = watch
+    monkeypatch.setattr(inspection, "_mirrors", lambda: {"mirror": inspected})
 
     def asked(address):
         path, _, query = address.partition("?")
@@ -78,7 +79,8 @@ def test_rows_as_the_page_lag_chooses_them(get, query, groups):
     ("path", "said"),
     [
         ("/api/v1/rows?topc=orders", "unknown parameter topc; known: source, target"),
-        ("/api/v1/flows?topic=orders", "unknown parameter topic; known: none"),
+        ("/api/v1/flows?topic=orders", "unknown parameter topic; known: mirror"),
+        ("/api/v1/rows?mirror=other", 'mirror="other" is unknown; known: mirror'),
         ("/api/v1/rows?status=bad", f'status="bad" is invalid. Valid: {", ".join(Status.__members__)}'),
     ],
 )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mirror.cli import parse as parse_arguments
 from mirror.commands.classic import needless_options
 from mirror.config.classic import java_patterns
-from mirror.config.given import mirror_arguments, settings_given, settings_of
+from mirror.config.given import mirror_arguments, mirrors_of, settings_given
 from mirror.errors import SettingsError
 from mirror.model import record_batches
 from mirror.model.repartition import place, rounds
@@ -180,7 +180,8 @@ def test_every_command_about_a_mirror_takes_what_classic_was_given(asked, tmp_pa
         parsed = parse_arguments([*command, *files])
         assert settings_given(parsed).flows == expected.flows, command
         assert getattr(parsed, "flow", "dc1->target") == "dc1->target"
-    assert settings_of(mirror_arguments(parse_arguments(["app", *files]))).flows == expected.flows
+    (given,) = mirrors_of(mirror_arguments(parse_arguments(["app", *files])))
+    assert (given.file, given.settings.flows) == ("FILE", expected.flows)
 
 
 @pytest.mark.parametrize("given", [[], ["m.properties", "--producer.config=p"], ["--consumer.config=c"]])

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from app.firing import concerns, line, rows_link, silence_link, subject
+from app.firing import concerns, line, rows_link, silence_link, strip, subject
 from metrics.lag_row import LagRow
 from mirror.runtime.prometheus import FiringAlert
 
@@ -40,11 +40,21 @@ def test_an_alert_is_about_a_row_when_all_that_it_names_is_the_rows(labels, is_a
 def test_a_line_says_what_fires_for_what_since_when_and_where_to_go():
     text = line(alert(OF_TOPIC), ["http://127.0.0.1:9093"])
     assert text.startswith("**KafkaMirrorStalled** a\\-\\>b a\\.t since 2026")
-    assert "[rows](lag?source=a&target=b&topic=a.t)" in text
+    assert "[rows](/partitions?source=a&target=b&topic=a.t)" in text
     assert "[runbook](http://wiki/runbook#x)" in text
     assert "[board]" not in text  # the rule names none
     assert "[silence](http://127.0.0.1:9093/#/silences/new?filter=" in text
     assert "[silence]" not in line(alert(OF_TOPIC), [])
+
+
+def test_a_strip_has_the_number_of_alerts_and_the_worst():
+    one, warning = alert(OF_TOPIC), alert({"alertname": "Late", "severity": "warning"})
+    assert (
+        strip([one])
+        == ":red[**1 alert is firing: KafkaMirrorStalled**] a\\-\\>b a\\.t since 2026\\-01\\-02 03\\:04\\:05 UTC"
+    )
+    assert strip([one, warning]).startswith(":red[**2 alerts are firing. Worst: KafkaMirrorStalled**]")
+    assert strip([warning]).startswith(":orange[**1 alert is firing: Late**] since")
 
 
 def test_a_silence_matches_all_labels_of_the_alert():

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.flow_bars import FlowBar, at_risk, bars_html, headline, since
+from app.flow_bars import FlowBar, bars_html, headline, rpo, since
 from metrics.partition_status import Status
 from metrics.trend import Point, UnhealthySince, unhealthy_since
 from mirror.lag.failover import Answer, FailoverReadiness, Objective, Planned
@@ -40,41 +40,56 @@ def test_an_ill_flow_says_what_since_when_and_where():
     points += [Point(NOW_S - 60 * minute, Status.STALL, 900.0, 45, 1.0, 0.0) for minute in range(11, -1, -1)]
     html = bars_html([bar(flow(), STALLED, points=points)], NOW_S)
     said = text_of(html)
-    assert "■ STALL not OK for 11.0 min" in said
-    assert "At risk if the source fails now 45 records, 15.0 min" in said
+    assert "■ STALL a-&gt;b not OK for 11.0 min" in said
+    assert "RPO now 15.0 min 45 records" in said
+    assert "Waits of the last hour: up to 15.0 min 15 min 0 1 h ago now" in said
+    assert html.count('class="objective"') == 1
     assert "payments-3 stalled at offset 5 for 45 s." in said
     assert 'href="/partition?group=a-%3Eb&amp;cluster=a&amp;topic=payments&amp;partition=3"' in html
-    assert 'href="/lag?source=a&amp;target=b&amp;group=a-%3Eb"' in html
+    assert 'href="/partitions?source=a&amp;target=b&amp;group=a-%3Eb"' in html
     assert html.count("<rect") == 13
 
 
 def test_a_flow_that_is_well_needs_no_reason():
     said = text_of(bars_html([bar(flow())], NOW_S))
-    assert "At risk if the source fails now nothing" in said
+    assert "RPO now 0 s no record waits" in said
     assert "Why?" not in said
     assert "all fresh" in said
 
 
+def test_a_healthy_flow_has_no_colour_of_trouble():
+    """Waits of some records and an hour of small waits are normal: green means nothing to do."""
+    points = [Point(NOW_S - 60 * minute, Status.OK, 0.7, 20, 1.0, 1.0) for minute in range(59, -1, -1)]
+    html = bars_html([bar(flow(end=13, waits=0.2), points=points)], NOW_S)
+    assert {"warn", "ill", "unknown"} & set(
+        re.findall(r"[\w-]+", " ".join(re.findall(r'class="([^"]*)"', html)))
+    ) == set()
+    assert "RPO now 0.2 s 3 records" in text_of(html)
+    highest = max(float(height) for height in re.findall(r'<rect[^>]* height="([\d.]+)"', html))
+    assert highest < 28 / 4, "the scale is 10 s at least"
+    assert 'class="objective"' not in html  # of 60 s
+
+
 def test_what_is_not_known_is_never_nothing():
     said = text_of(bars_html([bar(UNKNOWN)], NOW_S))
-    assert "At risk if the source fails now unknown" in said
-    assert "Written unknown" in said
-    assert "the last hour is unknown" in said
+    assert "RPO now unknown" in said
+    assert "In → out unknown → unknown" in said
+    assert "Waits of the last hour: unknown" in said
     assert "0.0% known to be fresh" in said
 
 
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ((flow(),), "nothing"),
-        ((STALLED,), "45 records, 15.0 min"),
-        ((STALLED, UNKNOWN), "at least 45 records, at least 15.0 min"),
-        ((UNKNOWN,), "unknown"),
-        ((flow(), UNKNOWN), "unknown"),
+        ((flow(),), ("0 s", "no record waits")),
+        ((STALLED,), ("15.0 min", "45 records")),
+        ((STALLED, UNKNOWN), ("at least 15.0 min", "at least 45 records")),
+        ((UNKNOWN,), ("unknown", "")),
+        ((flow(), UNKNOWN), ("unknown", "")),
     ],
 )
 def test_what_would_be_lost(rows, said):
-    assert at_risk(summary(*rows)) == said
+    assert rpo(summary(*rows)) == said
 
 
 def test_since_when_says_what_nobody_saw():

@@ -22,6 +22,7 @@ from mirror.lag.flow_offsets import LogBounds, PartitionOffsets, time_lag_s
 from mirror.lag.flow_progress import FlowProgress
 from mirror.lag.inspector import InspectedFlow
 from mirror.lag.judgement import Judge
+from mirror.lag.leader_changes import NO_LEADER, LeaderChange, LeaderChanges
 from mirror.lag.poller import Poller
 from mirror.lag.polls import BoundedPoll
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
@@ -48,9 +49,11 @@ class Reader:
 class Described(Cluster):
     """A cluster whose topic is described, too."""
 
+    leader = 1
+
     def topics(self):
         name = "t" if self.alias == "a" else "a.t"
-        return {name: Topic(name=name, partitions=1, topic_id="id")}
+        return {name: Topic(name=name, partitions=1, topic_id="id", leaders=(self.leader,))}
 
     def hidden(self, names):
         return []
@@ -259,6 +262,16 @@ def test_a_record_from_the_future_waits_since_it_was_first_seen(tmp_path):
     assert lag_seconds(1020.0) == 0  # another record
 
 
+def test_polls_see_leader_changes_of_both_clusters(tmp_path):
+    source, target, leaders = Described("a", end=10), Described("b", position=10), LeaderChanges()
+    judge = judge_of(History(), bridges_polls=False)
+    inspected = InspectedFlow(flow_of(tmp_path), source, target, judge, leaders=leaders, reads=lambda _: Reader())
+    for now_s, source.leader, target.leader in ((1.0, 1, 1), (2.0, 2, 1), (3.0, 2, NO_LEADER)):
+        polled(inspected, BoundedPoll(now_s, owner=""))
+    assert leaders.of("a", "t", 0) == [LeaderChange(2.0, "a", 1, 2)]
+    assert leaders.of("b", "a.t", 0) == [LeaderChange(3.0, "b", 1, NO_LEADER)]
+
+
 def flow_of(tmp_path):
     file = tmp_path / "f"
     file.write_text("clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n")
@@ -341,7 +354,7 @@ def test_rows_of_an_unread_source_have_only_the_targets_positions(tmp_path):
     inspected = InspectedFlow(flow_of(tmp_path), source, target, judge_of(History(), bridges_polls=False))
     poll = BoundedPoll(1000.0, owner="")
     (row,) = polled(inspected, poll)
-    assert poll.problems == {"a": "cluster a: no answer"}
+    assert {alias: str(error) for alias, error in poll.problems.items()} == {"a": "cluster a: no answer"}
     assert (row.topic, row.remote_topic, row.partition, row.offset) == ("t", "a.t", 0, 7)
     assert (row.log_end, row.lag, row.lag_seconds, row.status) == (None, None, None, Status.UNKNOWN)
     inspected.close()
@@ -357,7 +370,7 @@ def test_refused_positions_leave_other_numbers_in_the_inspector():
     assert poll.request(refuses, PLAN, source, is_optional=True) is None
     assert poll.request(log_bounds, PLAN, source) is not None
     assert poll.request(refuses, PLAN, source) is None
-    assert poll.problems == {"a": "cluster a: not authorized"}
+    assert {alias: str(error) for alias, error in poll.problems.items()} == {"a": "cluster a: not authorized"}
     assert poll.request(log_bounds, PLAN, source) is None  # it is not asked again in this poll
 
 

@@ -18,6 +18,16 @@ def test_topics_are_worst_first_and_partitions_in_order():
     ]
 
 
+def test_topics_are_grouped_by_flow_the_worst_first():
+    others = [replace(flow("users", 0), group="a->c"), replace(flow("audit", 0), group="a->c")]
+    assert [(block["group"], block["topic"]) for block in cells([*others, *ROWS])] == [
+        ("a->b", "payments"),
+        ("a->b", "orders"),
+        ("a->c", "audit"),
+        ("a->c", "users"),
+    ]
+
+
 def test_a_cell_that_is_not_level_tells_why():
     (level, stalled), _ = (block["cells"] for block in cells(ROWS))
     assert level == [0, "●", "ok", ""]
@@ -40,7 +50,7 @@ def test_a_topic_keeps_its_place_while_its_verdict_holds():
 def test_the_legend_counts_verdicts_the_worst_first():
     html = legend_html(ROWS)
     assert html.index("1 STALL") < html.index("3 OK")
-    assert 'href="/lag?status=STALL"' in html
+    assert 'href="/partitions?status=STALL"' in html
     assert summary(ROWS).startswith("Map of partitions by status: 1 STALL, 3 OK.")
     assert summary([]).startswith("Map of partitions by status: none.")
 

@@ -13,7 +13,9 @@ import urllib.request
 from contextlib import ExitStack
 
 import pytest
+from starlette.requests import Request
 
+from app.moved import ROUTES as MOVED
 from metrics import exporter
 from metrics.exporter import MOST_CONNECTIONS, SILENT_S, serve
 from metrics.http_access import HttpAccess
@@ -138,6 +140,20 @@ def test_the_inspector_asks_pages_and_websockets_alike(monkeypatch, tmp_path):
         ("http.response.start", 401),
         ("websocket.close", 1008),
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "location"),
+    [
+        ("/lag", "source=a&target=b&topic=a.t", "/partitions?source=a&target=b&topic=a.t"),
+        ("/topic", "", "/topics"),
+    ],
+)
+def test_addresses_of_earlier_versions_redirect(path, query, location):
+    (route,) = [route for route in MOVED if route.path == path]
+    request = Request({"type": "http", "path": path, "query_string": query.encode(), "headers": []})
+    response = asyncio.run(route.endpoint(request))
+    assert (response.status_code, response.headers["location"]) == (307, location)
 
 
 @pytest.mark.parametrize("has_tls", [False, True])

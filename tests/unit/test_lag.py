@@ -12,7 +12,7 @@ import pytest
 from metrics.lag_row import LagRow
 from metrics.partition_status import Sample, Status
 from mirror.lag.judgement import pace
-from mirror.lag.snapshot import Snapshot, selected
+from mirror.lag.snapshot import Problem, Snapshot, selected
 from mirror.lag.text import checker_text, csv_text, duration, json_text, wide_text
 
 FLOW = LagRow(
@@ -100,7 +100,10 @@ def test_a_group_of_any_name_keeps_to_its_row_and_commands_no_terminal(text):
 
 def test_json_has_the_time_and_what_could_not_be_read():
     snapshot = Snapshot(
-        time_s=5.0, rows=(NEW,), problems=("cluster b: no answer",), clusters=(("a", True), ("b", False))
+        time_s=5.0,
+        rows=(NEW,),
+        problems=(Problem("Cluster b does not respond.", "cluster b: no answer"),),
+        clusters=(("a", True), ("b", False)),
     )
     read = json.loads(json_text(snapshot, snapshot.rows))
     assert read["time"] == 5

@@ -12,7 +12,7 @@ from textual.widgets import DataTable, Static
 from metrics.partition_status import Sample, Status
 from mirror.commands.lag_screen import LagScreen
 from mirror.lag.flow_summary import summaries
-from mirror.lag.snapshot import Snapshot
+from mirror.lag.snapshot import Problem, Snapshot
 from mirror.lag.terminal import blocks, cells, flow_line
 from tests.unit.test_app import STALLED, consumer, flow
 
@@ -85,7 +85,7 @@ def test_what_could_not_be_read_is_said_above():
     async def drive(screen, _):
         assert "! cluster b: no answer" in about(screen)
 
-    driven(drive, problems=("cluster b: no answer",))
+    driven(drive, problems=(Problem("Cluster b does not respond.", "cluster b: no answer"),))
 
 
 def test_only_what_lags_may_be_asked_for_at_the_start():

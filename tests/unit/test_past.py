@@ -50,6 +50,7 @@ def test_everything_that_happened_has_its_lane():
                 {
                     "metric": {
                         "alertname": "KafkaMirrorStalled",
+                        "alertstate": state,
                         "severity": "critical",
                         "topic": "a.t",
                         "source": "a",
@@ -57,6 +58,7 @@ def test_everything_that_happened_has_its_lane():
                     },
                     "values": samples((60, 1)),
                 }
+                for state in ("pending", "firing")
             ],
             WORST: [{"metric": {"source": "a", "target": "b"}, "values": samples((60, 5))}],
             "process_start_time": [{"metric": {"instance": "x:1"}, "values": samples((60, 1))}],
@@ -66,7 +68,8 @@ def test_everything_that_happened_has_its_lane():
     )
     found = [span.said for span in spans(server, start_s=0, end_s=60, step_s=60)]
     assert found == [
-        Event("alert", "KafkaMirrorStalled a->b a.t", "ill"),
+        Event("alert", "KafkaMirrorStalled a->b a.t", "pending", "pending"),
+        Event("alert", "KafkaMirrorStalled a->b a.t", "ill", "firing"),
         STALL,
         Event("restart", "x:1", "warn"),
         Event("takeover", "a->b", "warn"),

@@ -584,8 +584,9 @@ def test_alerts_point_to_the_runbook_and_to_the_board_of_what_they_are_about():
     links = {rule["alert"]: rule["annotations"] for rule in made}
     assert links["KafkaMirrorStalled"]["runbook_url"] == "https://wiki/mirror#kafkamirrorstalled"
     pages = {name: url["inspector_url"].partition("?")[0] for name, url in links.items()}
-    assert pages["KafkaMirrorStalled"] == "https://lag/lag"
+    assert pages["KafkaMirrorStalled"] == "https://lag/partitions"
     assert pages["KafkaMirrorQueryDown"] == "https://lag/health"
+    assert pages["KafkaMirrorGroupCannotFailOver"] == "https://lag/groups"
     assert "inspector_url" not in rules()["groups"][1]["rules"][0]["annotations"]
     boards = {name: url["dashboard_url"].partition("?")[0] for name, url in links.items()}
     assert boards["KafkaMirrorStalled"] == "https://grafana/d/kafka-mirror-topic"

@@ -1,4 +1,4 @@
-// Shows the bars that app/flow_bars.py wrote; every name in them is escaped there.
+// Shows HTML that the server wrote; every name in it is escaped there.
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".root");
   root.classList.toggle("dark", isDark(parentElement));

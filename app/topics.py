@@ -6,14 +6,17 @@ import streamlit as st
 
 from app.charts import bars
 from app.inspection import process_status
-from app.session import explained, field, fields, live, plain
+from app.links import address
+from app.session import ROW_HEIGHT, columns, explained, field, fields, live, plain
 from app.statuses import coloured
-from app.tables import differing_settings, narrowed
+from app.tables import differing_settings, narrowed, totals
 from metrics.lag_row import LagRow
 from metrics.partition_status import Status
 from mirror.lag.flow_summary import at_least, worst_first
 from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import duration
+
+MOST_ROWS = 20  # a longer table scrolls
 
 
 def page() -> None:
@@ -25,18 +28,37 @@ def page() -> None:
 
 def _draw(snapshot: Snapshot) -> None:
     group, topic = field("group"), field("topic")
-    if not topic:
-        known = sorted({row.topic for row in snapshot.rows if row.is_flow})
-        st.info(
-            f"Enter a topic. {len(known)} are replicated: {plain(', '.join(known[:20]))}{' ...' if len(known) > 20 else ''}"
-        )
-        return
     rows = narrowed(snapshot.rows, group=group, topic=topic)
+    if not topic:
+        _all([row for row in rows if row.is_flow or group])
+        return
     if not rows:
         st.info("No such topic now. Enter exact names, or search on the page Partitions.")
         return
-    for name, cluster in sorted({(row.group, row.cluster) for row in rows}):
+    for name, cluster in dict.fromkeys((row.group, row.cluster) for row in worst_first(rows)):
         _one([row for row in rows if (row.group, row.cluster) == (name, cluster)])
+
+
+def _all(rows: list[LagRow]) -> None:
+    """Draw a line per topic, worst first, with a link to its partitions."""
+    frame = totals(rows, lambda row: (row.group, row.topic))
+    links = [
+        address("topics", group=group, topic=topic) for group, topic in zip(frame["Group"], frame["Topic"], strict=True)
+    ]
+    frame.insert(1, "Details", links)
+    config = {
+        **columns(),
+        "Details": st.column_config.LinkColumn("Details", display_text="partitions", pinned=True),
+    }
+    st.dataframe(
+        frame,
+        hide_index=True,
+        column_config=config,
+        placeholder="unknown",
+        row_height=ROW_HEIGHT,
+        height="content" if len(frame) <= MOST_ROWS else 620,
+        alt="Topics, worst first, and a link to the partitions of each",
+    )
 
 
 def _one(rows: list[LagRow]) -> None:
@@ -46,15 +68,15 @@ def _one(rows: list[LagRow]) -> None:
         f"{coloured(worst.status)} {plain(worst.group)}: {plain(worst.topic)} on {plain(worst.cluster)}", anchor=False
     )
     differing = _differing(worst) if worst.is_flow else None
-    columns = st.columns(4 if differing is None else 5)
-    columns[0].metric("Partitions", f"{len(rows):,}")
-    columns[1].metric("Lagging", f"{sum(row.lag != 0 for row in rows):,}")
+    metrics = st.columns(4 if differing is None else 5)
+    metrics[0].metric("Partitions", f"{len(rows):,}")
+    metrics[1].metric("Lagging", f"{sum(row.lag != 0 for row in rows):,}")
     unknown = sum(row.lag is None or row.status is Status.UNKNOWN for row in rows)
     known = [row.lag_seconds for row in rows if row.lag_seconds is not None]
-    columns[2].metric("Records waiting", at_least(sum(row.lag or 0 for row in rows), unknown))
-    columns[3].metric("Longest wait", duration(max(known)) if known else "unknown")
+    metrics[2].metric("Records waiting", at_least(sum(row.lag or 0 for row in rows), unknown))
+    metrics[3].metric("Longest wait", duration(max(known)) if known else "unknown")
     if differing is not None:
-        columns[4].metric(
+        metrics[4].metric(
             "Settings that differ", f"{differing:,}", help="'kafka-mirror plan' lists them with the reasons"
         )
     bars(

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from app.inspection import watch
+from app.links import of_row
 from app.session import ROW_HEIGHT, columns, live, with_sparklines
-from app.tables import link, narrowed, totals
+from app.tables import narrowed, totals
 from metrics.lag_row import LagRow
 from metrics.partition_status import Status
 from mirror.lag.flow_summary import worst_first
@@ -95,7 +96,7 @@ def _rows(rows: Sequence[LagRow]) -> None:
     for number in chosen.selection.rows[:1]:
         if number < len(rows):
             st.link_button(
-                "Why? Details of the selected partition", link("partition", rows[number]), icon=":material/search:"
+                "Why? Details of the selected partition", of_row("partition", rows[number]), icon=":material/search:"
             )
 
 
