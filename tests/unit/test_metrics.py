@@ -97,6 +97,15 @@ def test_what_an_operator_paused_is_not_counted_as_paused_by_an_error():
     assert (paused, by_operator) == ([1.0, 0.0], [0.0, 1.0])
 
 
+def test_offsets_stay_as_they_were_compared_last_until_they_are_compared_again():
+    recorder, place = Recorder(), ("a", "b", "a.t", "0")
+    found = []
+    for compared in (None, True, None, False, None, True):
+        recorder.windows.record([report()._replace(are_offsets_identical=compared)], now_s=1.0)
+        found.append(recorder.store.value("kafka_mirror_offsets_identical", place))
+    assert found == [None, 1.0, 1.0, 0.0, 0.0, 1.0]
+
+
 def test_an_idle_window_leaves_a_gap_in_the_window_values_and_keeps_the_last():
     recorder = Recorder()
     recorder.windows.record([report()], now_s=1.0)

@@ -70,6 +70,18 @@ def test_the_newest_records_are_the_end_of_the_runs(counts, last):
         assert kept[-1].source + kept[-1].records == runs[-1].source + runs[-1].records
 
 
+def test_identical_offsets_are_compared_at_the_same_offset_whatever_the_map_knows():
+    assigned = PlannedPartition("t", "A.t", 0, "id", is_identical=True)
+    shifted = OffsetMap([OffsetRun(100, 100, 5), OffsetRun(107, 106, 3)])
+    (piece,) = Scope((assigned,), {("t", 0): shifted}, {}, {}).pieces()
+    assert (piece.source, piece.target, piece.records) == (100, 100, 10)
+    source = numbered([b"a", b"b"], start=100)
+    one = compared(
+        piece, packed(source, [2]), packed([record._replace(offset=record.offset + 1) for record in source], [2])
+    )
+    assert not one.is_equal
+
+
 @given(st.integers(1, 70_000), st.integers(0, 100))
 def test_pieces_cover_a_run_once(records, source_start):
     assigned = PlannedPartition("t", "A.t", 0, "id")
