@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kafka
 IDENTICAL = "primary->backup.mirror.offsets = identical\nprimary.consumer.isolation.level = {}\n"
 
 
-@pytest.fixture(scope="module", params=["read_committed", "read_uncommitted"])
+@pytest.fixture(scope="module", params=["read_committed", pytest.param("read_uncommitted", marks=pytest.mark.nightly)])
 def isolation(request) -> str:
     return str(request.param)
 
