@@ -171,6 +171,7 @@ def _numbers(row: LagRow) -> None:
         ("In/s", known(row.written_per_s, ",.1f")),
         ("Out/s", known(row.records_per_s, ",.1f")),
         ("Caught up in", level_in(row)),
+        ("Offsets", row.offsets or "unknown"),
     )
     with st.container(horizontal=True):
         for name, value in numbers:

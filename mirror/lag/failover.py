@@ -89,6 +89,8 @@ class Facts:
     reread: Mapping[str, int] = field(default_factory=dict)  # records that each group would read again
     differences: int | None = None  # records that `verify` found different; None if nothing was compared
     unserved: int | None = None  # slots that no process serves
+    topics: int = 0
+    identical_topics: int = 0  # of these: topics whose offsets are the same on both clusters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +119,8 @@ class FailoverReadiness:
     unknowns: tuple[str, ...] = ()  # why the loss, or the offsets of groups, are unknown
     groups: GroupOffsets | None = None  # None if unknown
     level_in_s: float | None = None  # until lag 0 at the present rates
+    topics: int = 0
+    identical_topics: int = 0  # of these: topics whose offsets need no translation
 
     @property
     def is_healthy(self) -> bool:
@@ -157,7 +161,11 @@ class FailoverReadiness:
             parts.append(f"{self.groups.rereading} would re-read {pluralized(self.groups.reread_records, 'record')}")
         if self.groups.without_offset:
             parts.append(f"{self.groups.without_offset} cannot resume")
-        return ", ".join(parts) or "none reads a topic of the flow"
+        found = ", ".join(parts) or "none reads a topic of the flow"
+        if not self.identical_topics:
+            return found
+        of_all = "" if self.identical_topics == self.topics else f" in {self.identical_topics} of {self.topics} topics"
+        return f"{found}; offsets are identical{of_all}"
 
 
 def judged(facts: Facts) -> FailoverReadiness:
@@ -185,6 +193,8 @@ def judged(facts: Facts) -> FailoverReadiness:
         unknowns=unknowns,
         groups=_group_offsets(facts),
         level_in_s=0.0 if is_known and not facts.missing else facts.level_in_s,
+        topics=facts.topics,
+        identical_topics=facts.identical_topics,
     )
 
 
@@ -273,6 +283,7 @@ def readiness(
 def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, served: ServedFacts) -> Facts:
     """Return the facts of a flow from a poll and from its process."""
     up = dict(snapshot.clusters)
+    rows = [row for row in snapshot.rows if row.is_flow and row.group == flow]
     lags = [
         _Lag(
             row.remote_topic,
@@ -283,10 +294,11 @@ def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, served:
             row.level_in_s,
             row.records_per_s,
         )
-        for row in snapshot.rows
-        if row.is_flow and row.group == flow
+        for row in rows
     ]
-    return _facts(flow, lags, source_up=up.get(source, False), target_up=up.get(target, False), served=served)
+    facts = _facts(flow, lags, source_up=up.get(source, False), target_up=up.get(target, False), served=served)
+    identical = {row.topic for row in rows if row.offsets == "identical"}
+    return replace(facts, topics=len({row.topic for row in rows}), identical_topics=len(identical))
 
 
 class _Lag(NamedTuple):
