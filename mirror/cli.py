@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from mirror import __version__
 from mirror.errors import MirrorError
-from mirror.runtime.logs import log_to_stderr
+from mirror.runtime.logs import log_to_stderr, print_error
 from mirror.runtime.without_pandas import leave_out_pandas
 
 GROUPS = {
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = parsed.run(parsed)
     except MirrorError as error:
-        print(f"kafka-mirror: {error}", file=sys.stderr)
+        print_error(str(error))
         return error.exit_code
     except KeyboardInterrupt:
         return 130
