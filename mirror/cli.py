@@ -8,6 +8,7 @@ import keyword
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -78,7 +79,11 @@ def entry() -> NoReturn:
     """
     if command_in(sys.argv[1:]) in WITH_SPARK:
         leave_out_pandas()
-    code = main()
+    try:
+        code = main()
+    except Exception:  # noqa: BLE001 - a defect; threads that still run must not keep the process
+        traceback.print_exc()
+        code = 1
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -20,6 +20,7 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaException
 
 from mirror.config.clients import client_options
+from mirror.config.secret_files import SecretFiles
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.handover.lease import NETWORK
@@ -83,6 +84,7 @@ class Membership:
         self._renewals: dict[int, tuple[int, float]] = {}  # by run: the last one, and when this process saw it first
         self._logged: set[str] = set()
         self._target: GroupOffsets | None = None
+        self._files = SecretFiles(self.flow.target_admin)
 
     @property
     def leads(self) -> bool:
@@ -168,6 +170,11 @@ class Membership:
     def _poll_group(self, consumer: Consumer | None) -> Consumer | None:
         """Serve the group's own events; there are no records."""
         self._logged.discard("hung")
+        if self._files.changed() and consumer is not None:
+            log.info("%s: a file with secrets has changed; the group %s is joined again", self.name, self._members)
+            self._assigned.clear()
+            _close_consumer(consumer)
+            consumer = None
         consumer = consumer or self._joined()
         message = consumer.poll(0) if consumer is not None else None
         if message is not None and (error := message.error()) is not None:

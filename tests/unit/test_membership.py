@@ -233,7 +233,7 @@ def test_who_works_says_so_again_and_again(flow):
 )
 def test_every_slot_ends_with_its_assigned_process(events, last):
     target = Offsets()
-    made = type("Flow", (), {"name": "A->B", "source": type("Cluster", (), {"alias": "A"})})
+    made = type("Flow", (), {"name": "A->B", "source": type("Cluster", (), {"alias": "A"}), "target_admin": {}})
     processes = {run: Process(made, run) for run in (1, 2, 3)}
 
     def deal(owners: list[int]) -> None:

@@ -6,7 +6,7 @@ RUN mkdir -p /usr/share/man/man1 && apt-get update \
 COPY jars /opt/kafka/libs
 COPY kafka-run /opt/kafka/bin/kafka-run
 RUN useradd --uid 1000 --create-home appuser \
- && for name in broker-api-versions console-consumer producer-perf-test; do \
+ && for name in broker-api-versions console-consumer get-offsets producer-perf-test; do \
       ln -s kafka-run "/opt/kafka/bin/kafka-$name.sh"; done \
  && chmod 0755 /opt/kafka/bin/kafka-run \
  && install -d -o appuser /opt/kafka/config /var/lib/kafka/data
