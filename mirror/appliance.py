@@ -32,10 +32,11 @@ from mirror.lag.flow_progress import FlowProgress
 from mirror.lag.judgement import horizon_of
 from mirror.lag.poller import Poller, Polling, TrackedSeries
 from mirror.model.slot_lease import lane_takes_s
-from mirror.model.slot_ownership import SlotLayout
+from mirror.model.slot_ownership import SlotLayout, versioned
 from mirror.runtime.clock import Clock
 from mirror.runtime.engine import Engine, Query, WindowQueries
 from mirror.runtime.lanes import LaneProgress, Restarts
+from mirror.runtime.notify import READY, STOPPING, notify
 from mirror.runtime.signals import on_signals
 from mirror.runtime.state_folder import MOST_HERE, StateFolder
 from mirror.spark.engine import SparkEngine
@@ -141,12 +142,14 @@ class Appliance:
                 heartbeats.start()
                 Drills(self._settings, self.flows, self.recorder, ends=self._stop).start()
                 self._is_ready = True
+                notify(READY)
                 address = f"{mirror.http.scheme}://{mirror.metrics_listen[0]}:{self.port}"
                 log.info("replicating %s; metrics on %s/metrics", self._summary(), address)
                 if on_started is not None:
                     on_started(self)
                 self._watch(queries)
             self._is_ready = False
+            notify(STOPPING)
             self._finish(lanes, polling)
             engine.silence()
             for query in queries:
@@ -243,7 +246,7 @@ class Appliance:
             layout=layout,
             run_id=self._folder.run_id,
             gone=self._folder.gone,
-            settings=digest(flow),
+            settings=versioned(__version__, digest(flow)),
             is_ready=lambda: self._is_ready,
             hung=lambda: self._progress.hung() if self._is_ready else "",
         )

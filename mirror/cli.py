@@ -8,12 +8,13 @@ import keyword
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
 from mirror import __version__
 from mirror.errors import MirrorError
-from mirror.runtime.logs import log_to_stderr
+from mirror.runtime.logs import log_to_stderr, print_error
 from mirror.runtime.without_pandas import leave_out_pandas
 
 GROUPS = {
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = parsed.run(parsed)
     except MirrorError as error:
-        print(f"kafka-mirror: {error}", file=sys.stderr)
+        print_error(str(error))
         return error.exit_code
     except KeyboardInterrupt:
         return 130
@@ -78,7 +79,11 @@ def entry() -> NoReturn:
     """
     if command_in(sys.argv[1:]) in WITH_SPARK:
         leave_out_pandas()
-    code = main()
+    try:
+        code = main()
+    except Exception:  # noqa: BLE001 - a defect; threads that still run must not keep the process
+        traceback.print_exc()
+        code = 1
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

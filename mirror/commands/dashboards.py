@@ -9,6 +9,7 @@ from pathlib import Path
 from dashboards.build import ROOT, build, stale
 from dashboards.monitoring import Monitoring
 from mirror.commands.options import describe
+from mirror.errors import SettingsError
 
 DESCRIPTION = """\
 Write Grafana's boards, Prometheus' rules and docs/metrics.md (build), or list which of them are not
@@ -16,7 +17,7 @@ what would be written (check)."""
 EXAMPLES = """\
 examples:
   kafka-mirror dashboards build --out monitoring --runbook-url https://wiki/mirror --selector 'job="mirror-eu"'
-exit codes: 0 done, 1 something is not what would be written"""
+exit codes: 0 done, 1 something is not what would be written, 2 --out is missing"""
 SETTINGS = ("runbook", "grafana", "inspector", "selector", "rpo_warning_s", "rpo_critical_s")
 
 
@@ -24,7 +25,7 @@ def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
     describe(parser, DESCRIPTION, EXAMPLES)
     parser.add_argument("action", choices=("build", "check"))
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder to write below (default: the project's)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder to write below (default: the clone's)")
     parser.add_argument(
         "--runbook-url",
         dest="runbook",
@@ -62,7 +63,7 @@ def run(parsed: Namespace) -> int:
 
 
 def _build(parsed: Namespace) -> int:
-    root = parsed.out or ROOT
+    root = _folder(parsed)
     given = {name: getattr(parsed, name) for name in SETTINGS}
     for name in build(root, Monitoring(**{name: value for name, value in given.items() if value is not None})):
         print(root / name if parsed.out else name)
@@ -70,7 +71,18 @@ def _build(parsed: Namespace) -> int:
 
 
 def _check(parsed: Namespace) -> int:
-    changed = stale(parsed.out or ROOT)
+    changed = stale(_folder(parsed))
     for name in changed:
         print(f"{name} is not what would be generated; run: kafka-mirror dashboards build", file=sys.stderr)
     return 1 if changed else 0
+
+
+def _folder(parsed: Namespace) -> Path:
+    """Return the folder of the generated files.
+
+    Raises:
+        SettingsError: none is given, and the package is installed without a clone.
+    """
+    if parsed.out is None and not (ROOT / "pyproject.toml").is_file():
+        raise SettingsError("--out is missing, and kafka-mirror does not run from a clone. Give a folder: --out DIR.")
+    return Path(parsed.out or ROOT)

@@ -30,6 +30,9 @@ def run(parsed: Namespace) -> int:
         print("writing the class archive of Spark's JVM, about twenty seconds ...", flush=True)
         write_archive(archive)
     if not archive.is_there:
-        raise MirrorError(f"no class archive was written in {cache_folder()}. Is there room, and is it writable?")
+        raise MirrorError(
+            f"no class archive was written in {cache_folder()}. Is there room, is it writable, and does Java have "
+            "lib/server/classes.jsa?"
+        )
     print(f"the class archive is in {cache_folder()}")
     return 0

@@ -5,20 +5,24 @@ Files are read only on demand.
 
 from __future__ import annotations
 
+import logging
 import re
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from mirror.config import sasl
 from mirror.config.properties import shown
 from mirror.config.sasl import Login
+from mirror.config.secret_files import SecretFiles, fresh
 from mirror.config.setting_types import Scope
 from mirror.config.stores import pem, ssl_context
 from mirror.config.table import CLIENT_KEYS, SETTINGS, keys_of
 from mirror.config.values import JAVA_BLANKS, ClientError, broker_addresses, client_text, of_client
 from mirror.model.codecs import LEVELS
+
+log = logging.getLogger("mirror")
 
 Role = Literal["consumer", "producer", "admin"]
 
@@ -45,6 +49,42 @@ class ClientOptions:
     receive_buffer_bytes: int | None = None
     tls: ssl.SSLContext | None = field(default=None, repr=False)
     login: Login | None = None
+    secrets: Secrets | None = field(default=None, repr=False, compare=False)
+
+    def renewed(self) -> ClientOptions:
+        """Return the options for a new connection: with the secrets that the files have now."""
+        if self.secrets is None or not self.secrets.renew():
+            return self
+        login = self.secrets.login if self.login is not None else None
+        return replace(self, tls=self.secrets.tls, login=login)
+
+
+class Secrets:
+    """TLS and login of one client, read again after its files have changed."""
+
+    def __init__(self, java: Mapping[str, str]) -> None:
+        """Read them; raise ClientError if a property cannot be honoured."""
+        self._java = java
+        self._files = SecretFiles(java)
+        self._is_renewed = False
+        self.tls, self.login = _secured(java)
+
+    def renew(self) -> bool:
+        """Read them if a file has changed; return whether they differ from the first ones. A bad file changes nothing."""
+        if self._files.changed():
+            try:
+                self.tls, self.login = _secured(fresh(self._java))
+                self._is_renewed = True
+                log.info("new connections use the secrets of changed files")
+            except ClientError as error:
+                log.warning("a file with secrets has changed and cannot be used; the old secrets stay: %s", error)
+        return self._is_renewed
+
+
+def _secured(java: Mapping[str, str]) -> tuple[ssl.SSLContext | None, Login | None]:
+    protocol = _value(java, "security.protocol")
+    tls = ssl_context(java, checks_host=_checks_host(java)) if protocol.endswith("SSL") else None
+    return tls, sasl.login(java) if protocol.startswith("SASL") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +155,8 @@ def client_options(java: Mapping[str, str]) -> ClientOptions:
     Raises:
         ClientError: A property cannot be honoured.
     """
-    protocol = _value(java, "security.protocol")
+    java = fresh(java)
+    secrets = Secrets(java)
     idle_ms = _value(java, "connections.max.idle.ms")
     return ClientOptions(
         bootstrap=_bootstrap(java),
@@ -126,8 +167,9 @@ def client_options(java: Mapping[str, str]) -> ClientOptions:
         idle_s=None if idle_ms < 0 else idle_ms / 1000,
         send_buffer_bytes=_buffer(java, "send.buffer.bytes"),
         receive_buffer_bytes=_buffer(java, "receive.buffer.bytes"),
-        tls=ssl_context(java, checks_host=_checks_host(java)) if protocol.endswith("SSL") else None,
-        login=sasl.login(java) if protocol.startswith("SASL") else None,
+        tls=secrets.tls,
+        login=secrets.login,
+        secrets=secrets,
     )
 
 
@@ -141,6 +183,7 @@ def confluent_options(java: Mapping[str, str], *, relayed: Relayed | None = None
     Raises:
         ClientError: A property cannot be honoured.
     """
+    java = fresh(java)
     options: dict[str, Any] = {
         **(_connection(java) if relayed is None else _relayed(relayed)),
         "socket.timeout.ms": min(max(_value(java, "request.timeout.ms"), 10), 300_000),

@@ -116,7 +116,8 @@ def effective(layers: Layers) -> Properties:
     """Return the plain values that win, trimmed as Kafka trims them."""
     layer = merged(layers)
     provided = (key for key, entry in layer.items() if entry.is_provided)
-    return Properties({key: text(entry) for key, entry in layer.items()}, provided=provided)
+    templates = {key: entry.template for key, entry in layer.items() if entry.template is not None}
+    return Properties({key: text(entry) for key, entry in layer.items()}, provided=provided, templates=templates)
 
 
 def assign(entries: Mapping[str, Entry], aliases: Iterable[str]) -> KeysByOwner:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from mirror.errors import SettingsError
 from mirror.runtime.text_columns import one_line
@@ -44,6 +45,16 @@ def shown(values: Mapping[str, str], key: str, value: str) -> str:
     return HIDDEN if is_secret(key) or is_provided(values, key) else f'"{value}"'
 
 
+class Template(Protocol):
+    """A value that files give (mirror.config.providers)."""
+
+    def value(self) -> str:
+        """Return what the files give now; raise LookupError if they give nothing."""
+
+    def files(self) -> list[Path]:
+        """Return the paths of the files."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One property and where it was written."""
@@ -52,6 +63,7 @@ class Entry:
     value: str
     where: str  # "mirror.properties:12"; "option" when given on the command line; "default"
     is_provided: bool = False  # a config provider gave it, or a part of it
+    template: Template | None = field(default=None, compare=False)  # reads it again, if files gave all of it
     dropped: str = ""  # the first escape of which Java keeps the character and drops the backslash, as "\\."
 
     @property
@@ -75,18 +87,24 @@ def default_layer(defaults: Mapping[str, str]) -> dict[str, Entry]:
 class Properties(Mapping[str, str]):
     """Immutable key to value map whose repr hides secrets; picklable and hashable.
 
-    `provided` are the keys whose values a config provider gave; a copy keeps them.
+    `provided` are the keys whose values a config provider gave, `templates` read those of files again; a copy keeps both.
     """
 
-    __slots__ = ("_values", "provided")
+    __slots__ = ("_values", "provided", "templates")
 
     def __init__(
-        self, values: Mapping[str, str] | Iterable[tuple[str, str]] = (), *, provided: Iterable[str] = ()
+        self,
+        values: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+        *,
+        provided: Iterable[str] = (),
+        templates: Mapping[str, Template] | None = None,
     ) -> None:
         self._values = dict(values)
         self.provided: frozenset[str] = frozenset(provided) | (
             values.provided if isinstance(values, Properties) else frozenset()
         )
+        copied = values.templates if isinstance(values, Properties) else {}
+        self.templates: dict[str, Template] = dict(templates or copied)
 
     def __getitem__(self, key: str) -> str:
         return self._values[key]

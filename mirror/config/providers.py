@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from mirror.policy.java_regex import JavaPattern, RegexError
 from mirror.runtime.text_columns import one_line
 
 Layer = Mapping[str, Entry]
-Provider = Callable[[str, str], str]  # (path, key) -> value; raises _NothingFound
+Provider = partial[str]  # (path, key) -> value; raises _NothingFound
 
 PROVIDERS = "config.providers"
 _JAVA_PACKAGE = "org.apache.kafka.common.config.provider."
@@ -29,8 +29,28 @@ _CLASSES = {
 _PLACEHOLDER = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")  # of ConfigTransformer: provider, path, key
 
 
-class _NothingFound(Exception):
+class _NothingFound(LookupError):
     """A provider has no value. The message has the reason, and never quotes a file's content."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileTemplate:
+    """A value whose placeholders are all of providers that read files."""
+
+    text: str
+    providers: Mapping[str, Provider]
+
+    def value(self) -> str:
+        """Return what the files give now; raise LookupError if they give nothing."""
+        return _PLACEHOLDER.sub(lambda found: self.providers[found[1]](found[3] or "", found[4]), self.text)
+
+    def files(self) -> list[Path]:
+        """Return the paths of the files, links not followed."""
+        found = []
+        for match in _PLACEHOLDER.finditer(self.text):
+            path = Path(match[3] or "")
+            found.append(path / match[4] if self.providers[match[1]].func is _from_folder else path)
+        return found
 
 
 def resolve(entries: Layer, variables: Mapping[str, str]) -> dict[str, Entry]:
@@ -106,7 +126,11 @@ def _resolved(entry: Entry, providers: Mapping[str, Provider]) -> Entry:
 
     if not any(match[1] in providers for match in _PLACEHOLDER.finditer(entry.value)):
         return entry
-    return replace(entry, value=_PLACEHOLDER.sub(look_up, entry.value), is_provided=True)
+    value = _PLACEHOLDER.sub(look_up, entry.value)
+    named = [match[1] for match in _PLACEHOLDER.finditer(entry.value)]
+    readers = {name: provider for name, provider in providers.items() if provider.func is not _variable}
+    template = FileTemplate(entry.value, readers) if readers.keys() >= set(named) else None
+    return replace(entry, value=value, is_provided=True, template=template)
 
 
 def _pattern(entry: Entry | None) -> JavaPattern | None:

@@ -14,6 +14,7 @@ from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from mirror.config.secret_files import SecretFiles
 from mirror.config.settings import HeartbeatFlow
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.clients import quiet_logger
@@ -89,6 +90,7 @@ class _TargetHeartbeats(threading.Thread):
         self._is_ours = is_ours
         self._stop_requested = stop_requested
         self._made: Producer | None = None
+        self._files = SecretFiles(flows[0].client)
         self._has_topic: set[HeartbeatFlow] = set()  # flows whose topic is there
         self._topic_due_s: dict[HeartbeatFlow, float] = {}  # by flow: when to try again to create the topic
         self._refused: dict[HeartbeatFlow, str] = {}
@@ -135,6 +137,8 @@ class _TargetHeartbeats(threading.Thread):
 
     def _producer(self, flow: HeartbeatFlow) -> Producer:
         """Return the target's producer; raise KafkaException if it has no OAuth token."""
+        if self._files.changed():
+            self._made = None
         if self._made is None:
             options = {
                 **librdkafka_options(flow.client),

@@ -20,6 +20,7 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaException
 
 from mirror.config.clients import client_options
+from mirror.config.secret_files import SecretFiles
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.handover.lease import NETWORK
@@ -27,7 +28,16 @@ from mirror.kafka.clients import quiet_logger
 from mirror.kafka.group_offsets import GroupOffsets, Offsets
 from mirror.kafka.login_relay import librdkafka_options
 from mirror.model.flow_plan import SLOTS_TOPIC, FlowPlan
-from mirror.model.slot_ownership import Owner, SlotLayout, is_stopped, layout_key, owner_key, stop_key, with_stop
+from mirror.model.slot_ownership import (
+    Owner,
+    SlotLayout,
+    is_stopped,
+    layout_key,
+    owner_key,
+    stop_key,
+    version_of,
+    with_stop,
+)
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import describe
 
@@ -56,7 +66,7 @@ class Membership:
     layout: SlotLayout  # how processes divide its partitions into slots
     run_id: int  # this run
     gone: Collection[int]  # earlier runs of the same state folder
-    settings: str  # a digest of the settings that all processes must share
+    settings: str  # the version, and a digest of the settings that all processes of this version must share
     is_ready: Callable[[], bool]  # returns whether this process has started to replicate
     hung: Callable[[], str]  # returns why this process no longer replicates, "" if it does
 
@@ -74,6 +84,7 @@ class Membership:
         self._renewals: dict[int, tuple[int, float]] = {}  # by run: the last one, and when this process saw it first
         self._logged: set[str] = set()
         self._target: GroupOffsets | None = None
+        self._files = SecretFiles(self.flow.target_admin)
 
     @property
     def leads(self) -> bool:
@@ -159,6 +170,11 @@ class Membership:
     def _poll_group(self, consumer: Consumer | None) -> Consumer | None:
         """Serve the group's own events; there are no records."""
         self._logged.discard("hung")
+        if self._files.changed() and consumer is not None:
+            log.info("%s: a file with secrets has changed; the group %s is joined again", self.name, self._members)
+            self._assigned.clear()
+            _close_consumer(consumer)
+            consumer = None
         consumer = consumer or self._joined()
         message = consumer.poll(0) if consumer is not None else None
         if message is not None and (error := message.error()) is not None:
@@ -296,14 +312,27 @@ class Membership:
         others = {owner.run_id: owner.settings for owner in known.values() if owner.run_id not in (0, self.run_id)}
         live = {run: settings for run, settings in others.items() if run not in self.gone}
         self.processes = len({*live, self.run_id})
-        self.has_conflict = any(settings != self.settings for settings in live.values())
-        if self.has_conflict:
-            self._warn_once(
-                "settings",
-                "another process runs it with other settings; compare the output of kafka-mirror explain on both machines",
-            )
+        version = version_of(self.settings)
+        others_versions = {version_of(settings) for settings in live.values()} - {version}
+        same = {settings for settings in live.values() if version_of(settings) == version}
+        self.has_conflict = bool(same - {self.settings})
+        self._log_once(
+            "settings",
+            self.has_conflict,
+            "another process runs it with other settings; compare the output of kafka-mirror explain on both machines",
+        )
+        self._log_once(
+            "version",
+            bool(others_versions),
+            f"another process runs version {', '.join(sorted(others_versions))}, this one {version}; "
+            "their settings are not compared",
+        )
+
+    def _log_once(self, what: str, is_so: bool, text: str) -> None:
+        if is_so:
+            self._warn_once(what, text)
         else:
-            self._logged.discard("settings")
+            self._logged.discard(what)
 
 
 def _close_consumer(consumer: Consumer | None) -> None:

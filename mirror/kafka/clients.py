@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import time
@@ -13,6 +14,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from mirror.config.properties import HIDDEN, is_provided
+from mirror.config.secret_files import SecretFiles
+from mirror.config.values import ClientError
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.login_relay import librdkafka_options
 from mirror.kafka.rights import lacks_right, refused
@@ -62,6 +65,8 @@ class Clients:
         self._alias = alias
         servers = "bootstrap.servers"
         self._servers = HIDDEN if is_provided(java_options, servers) else java_options.get(servers, "")
+        self._java = java_options
+        self._files = SecretFiles(java_options)
         self._options: dict[str, Any] = {**librdkafka_options(java_options)}
         self._refusal = ""  # what TLS or a login met last
         self._trouble = ""  # what a connection met last
@@ -75,9 +80,18 @@ class Clients:
         """Alias and address of the cluster, for messages."""
         return f"cluster {self._alias} ({self._servers})"
 
-    @cached_property
+    @property
     def admin(self) -> AdminClient:
-        """The admin client. With OAuth, librdkafka waits for its first token when it is made."""
+        """The admin client; a new one after a file with secrets has changed."""
+        if self._files.changed():
+            with contextlib.suppress(ClientError):  # the old secrets stay; new connections log why
+                self._options = {**librdkafka_options(self._java)}
+                self._renew()
+        return self._admin
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        """The client that was made last. With OAuth, librdkafka waits for its first token when it is made."""
         options: dict[str, Any] = {**self._options, "error_cb": self.met}
         try:
             if "oauth_cb" in self._options:
@@ -91,7 +105,7 @@ class Clients:
 
     def close(self) -> None:
         """Release the connections now. Its callback would keep a client until the garbage collector runs."""
-        vars(self).pop("admin", None)
+        vars(self).pop("_admin", None)
 
     def met(self, error: KafkaError) -> None:
         """Remember a connection, TLS or login error.
@@ -120,8 +134,8 @@ class Clients:
         code, reason = error.args[0].code(), error.args[0].str()
         if lacks_right(code):
             return refused(self.where, reason, code, cluster=self._alias, right=right)
-        if "admin" in vars(self):
-            self.admin.poll(0)  # serves `met`
+        if "_admin" in vars(self):
+            self._admin.poll(0)  # serves `met`
         if is_refused := bool(self._refusal):
             reason = f"{reason}; {self._refusal}"
         elif self._trouble and self._servers != HIDDEN and code in _SILENCE:
@@ -150,4 +164,4 @@ class Clients:
         (confluentinc/librdkafka issue 5301).
         """
         self._renewed_s = time.monotonic()
-        self._before = vars(self).pop("admin", None)
+        self._before = vars(self).pop("_admin", None)

@@ -334,6 +334,7 @@ async def connected(
         NotConnectedError: no connection can be made.
     """
     name = f"{host}:{port}"
+    options = options.renewed()
     connection: Connection | None = None
     try:
         async with asyncio.timeout(min(CONNECT_S, options.request_timeout_s)):

@@ -28,7 +28,7 @@ class SlotLayout(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """The run that owns a slot (0: none), its times (epoch ms), and a digest of its settings."""
+    """The run that owns a slot (0: none), its times (epoch ms), and its version with a digest of its settings."""
 
     run_id: int
     since_ms: int = 0
@@ -45,6 +45,17 @@ class Owner(NamedTuple):
         since, _, rest = at[1].partition(" ")
         renewed, _, settings = rest.partition(" ")
         return cls(at[0], int(since), int(renewed), settings) if since.isdigit() and renewed.isdigit() else cls(at[0])
+
+
+def versioned(version: str, digest: str) -> str:
+    """Return what an owner commits of its settings. Version 0.1 committed the digest alone."""
+    return f"{version}/{digest}"
+
+
+def version_of(settings: str) -> str:
+    """Return the version in `versioned()`."""
+    version, slash, _ = settings.partition("/")
+    return version if slash else "0.1"
 
 
 _STOPS_KEPT = 8

@@ -31,6 +31,7 @@ class ClassArchive:
             is_asked_for: Write it even if the last attempt was less than an hour ago.
         """
         self._is_asked_for = is_asked_for
+        self._has_base = (_home(java) / "lib" / "server" / "classes.jsa").is_file()
         self._path = folder / f"{name}-{_fingerprint(java, jars)}.jsa"
         self._partial = self._path.with_suffix(f".{os.getpid()}.partial")
 
@@ -49,9 +50,14 @@ class ClassArchive:
         return f"-XX:SharedArchiveFile={self._path}" if self.is_there else ""
 
     def jvm_option(self) -> str:
-        """Return the options that use or write the archive, "" if its folder is read-only."""
+        """Return the options that use or write the archive.
+
+        "" if its folder is read-only, or if Java lacks its base archive, as after jlink: the JVM would not start.
+        """
         if option := self.use_option():
             return option
+        if not self._has_base:
+            return ""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             for other in self._path.parent.glob("*.partial"):
@@ -71,10 +77,14 @@ class ClassArchive:
             self._partial.replace(self._path)
 
 
+def _home(java: str) -> Path:
+    return Path(java).resolve().parents[1]
+
+
 def _fingerprint(java: str, jars: Path) -> str:
     """Return a short name for this Java and these jars. The JVM refuses both if changed in place."""
     program = Path(java).resolve()
-    modules = program.parents[1] / "lib" / "modules"
+    modules = _home(java) / "lib" / "modules"
     stamp = modules.stat().st_mtime_ns if modules.is_file() else 0
     installed = jars.stat().st_mtime_ns if jars.is_dir() else 0  # installed again at the same place
     return hashlib.sha256(f"{program} {stamp} {jars} {installed}".encode()).hexdigest()[:12]

@@ -1,12 +1,14 @@
-"""Write the log of the driver and its workers: to standard error, one line an event."""
+"""Write the log of the driver and its workers to standard error: one line an event, with its level for systemd's journal."""
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import TextIO
 
 from mirror.runtime.text_columns import one_line
 
@@ -41,6 +43,25 @@ class _OneLine(logging.Formatter):
         return one_line(super().formatMessage(record))
 
 
+_JOURNAL_LEVELS = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
+
+
+class _Journal(_OneLine):
+    """Begins a line with its priority. The journal adds the time."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, its name in logging
+        return f"<{_JOURNAL_LEVELS.get(record.levelno, 6)}>{super().formatMessage(record)}"
+
+
+def _is_journal(stream: TextIO) -> bool:
+    """Return whether a stream is connected to systemd's journal, by systemd.exec(5)."""
+    try:
+        found = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
+
+
 def _is_ours(record: logging.LogRecord) -> bool:
     """Drop py4j's records of the root logger.
 
@@ -49,11 +70,20 @@ def _is_ours(record: logging.LogRecord) -> bool:
     return record.name != "root" or "py4j" not in Path(record.pathname).parts
 
 
+def print_error(message: str) -> None:
+    """Print the last line of a command that failed."""
+    level = f"<{_JOURNAL_LEVELS[logging.ERROR]}>" if _is_journal(sys.stderr) else ""
+    print(f"{level}kafka-mirror: {message}", file=sys.stderr)
+
+
 def log_to_stderr(*, verbose: bool = False) -> None:
     """Set up this process's log."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_is_ours)
-    handler.setFormatter(_OneLine("%(asctime)s %(levelname)-7s %(message)s"))
+    if _is_journal(sys.stderr):
+        handler.setFormatter(_Journal("%(message)s"))
+    else:
+        handler.setFormatter(_OneLine("%(asctime)s %(levelname)-7s %(message)s"))
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.CRITICAL)

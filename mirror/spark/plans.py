@@ -91,7 +91,7 @@ class Plans:
             settings=flow.checkpoints,
             checkpoints_topic=flow.policy.checkpoints_topic(flow.source.alias),
             offset_syncs_topic=offset_syncs_topic(flow),
-            source_client=dict(flow.source_admin),
-            target_client=dict(flow.target_admin),
-            offset_syncs_client=dict(flow.offset_syncs_producer),
+            source_client=flow.source_admin,
+            target_client=flow.target_admin,
+            offset_syncs_client=flow.offset_syncs_producer,
         )

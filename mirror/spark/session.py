@@ -18,10 +18,11 @@ import pyspark
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from mirror.errors import SettingsError
+from mirror.errors import SettingsError, StreamTerminated
 from mirror.runtime.class_archive import ClassArchive
 from mirror.runtime.java import cache_folder, java
 from mirror.runtime.user import has_passwd_entry, home_folder, user_name
@@ -91,6 +92,7 @@ class Spark:
 
         Raises:
             SettingsError: a cluster has no room for so many, or there is no folder for temporary files.
+            StreamTerminated: the JVM does not start.
         """
         is_here = settings.get("spark.master", "local").startswith("local")
         _prepare_environment(is_here=is_here)
@@ -99,7 +101,7 @@ class Spark:
         defaults |= _HERE if is_here else {**_ON_A_CLUSTER, "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}
         conf.setAll([*{**defaults, **settings}.items()])
         conf.set(_JVM_OPTIONS, f"{conf.get(_JVM_OPTIONS)} {_folders()}")
-        gateway = launch_gateway(conf)
+        gateway = _launched(conf)
         if not has_passwd_entry():
             _log_in(gateway)
         _keep_what_is_asked_for(gateway)
@@ -129,6 +131,16 @@ class Spark:
         with contextlib.suppress(subprocess.TimeoutExpired):
             if jvm.wait(self._archive.jvm_end_s) == 0:
                 self._archive.keep()
+
+
+def _launched(conf: SparkConf) -> JavaGateway:
+    """Start the JVM."""
+    try:
+        return launch_gateway(conf)
+    except PySparkRuntimeError:
+        raise StreamTerminated(
+            "Spark's JVM ended at its start; the lines above have its reason. Check the memory, JAVA_HOME, and mirror.spark.*"
+        ) from None
 
 
 def _folders() -> str:

@@ -88,7 +88,7 @@ class Comparer:
         if not pieces:
             return found
         tasks = min(len(pieces), max(self._slots, len(pieces) // PIECES_PER_TASK))
-        clients = (dict(plan.consumer), dict(plan.producer))
+        clients = (plan.consumer, plan.producer)
         rows = (
             self._spark.session.sparkContext.parallelize(list(pieces), tasks).mapPartitions(_Check(*clients)).collect()
         )

@@ -22,7 +22,7 @@ from mirror.kafka.target import Target
 from mirror.model.record_batches import of_values, records
 from tests.integration.appliance import RunningAppliance, descendants
 from tests.integration.inspector import PAGES, SOON_MS, launched, needs_chromium, serving, visit
-from tests.integration.records import await_replicated, create, differences, load, rows, write
+from tests.integration.records import await_replicated, create, differences, end_offset, load, rows, write
 from tests.integration.secured import Party, Secured, canary, secured, set_password
 from tests.processes import kafka_mirror
 from tests.token_endpoint import TokenEndpoint
@@ -338,3 +338,40 @@ def listening(pids: Iterable[int]) -> Iterator[str]:
                 is_ipv4 = len(address) == 8 or address.startswith("0000000000000000FFFF0000")
                 host = ".".join(str(byte) for byte in bytes.fromhex(address[-8:])[::-1]) if is_ipv4 else address
                 yield f"{host}:{int(port, 16)}"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("mode", ["", "backup.exactly.once.source.support = enabled\n"], ids=["at least once", "once"])
+def test_a_password_changes_without_a_restart(primary, backup, party, topic, tmp_path, mode):
+    """Brokers and files get another password, and every connection is cut. All clients log in again."""
+    create(primary, topic, 2)
+    file, properties = tmp_path / "secrets.properties", party.scram() | {"security.protocol": "SASL_SSL"}
+    providers = {
+        "config.providers": "file",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+    }
+    extra = lines(primary=properties | party.trusts("trust.pem"), backup=properties | party.trusts("trust.pem"))
+    extra = re.sub(r"sasl\.jaas\.config = .*", f"sasl.jaas.config = ${{file:{file}:jaas}}", extra)
+    extra += "".join(f"{key} = {value}\n" for key, value in providers.items()) + EVERYTHING + mode
+    file.write_text(f"jaas = {properties['sasl.jaas.config']}\n")
+    where = {"primary": primary.at("BOTH"), "backup": backup.at("BOTH")}
+    with RunningAppliance(tmp_path, topics=topic, extra=extra, **where) as appliance, load(primary, topic):
+        eventually(lambda: end_offset(backup, f"primary.{topic}", 0) > 100, 60, "records flow")
+        try:
+            for cluster in (primary, backup):
+                set_password(cluster, "another")
+            file.write_text(f"jaas = {party.scram(password='another')['sasl.jaas.config']}\n")
+            for cluster in (primary, backup):
+                cluster.link.reset_all()
+            before = end_offset(backup, f"primary.{topic}", 0)
+            eventually(lambda: end_offset(backup, f"primary.{topic}", 0) > before + 300, 60, "records flow again")
+            cut_s = time.time()
+            heartbeat = "kafka_mirror_last_heartbeat_timestamp_seconds"
+            eventually(lambda: (appliance.gauge(heartbeat) or 0) > cut_s, 30, "heartbeats are written again")
+            create(primary, f"{topic}-late")
+            assert appliance.slots()
+        finally:
+            for cluster in (primary, backup):
+                set_password(cluster, party.secrets["scram"])
+            file.write_text(f"jaas = {properties['sasl.jaas.config']}\n")
+    assert "CANARY" not in appliance.log.read_text()

@@ -16,6 +16,9 @@ def a_java(folder: Path) -> str:
     modules = folder / "jdk" / "lib" / "modules"
     modules.parent.mkdir()
     modules.touch()
+    base = folder / "jdk" / "lib" / "server" / "classes.jsa"
+    base.parent.mkdir()
+    base.touch()
     return str(program)
 
 
@@ -47,6 +50,13 @@ def test_what_was_not_written_in_time_is_not_tried_again_at_each_start(tmp_path)
     assert archive_in(cache, java, is_asked_for=True).jvm_option().startswith("-XX:ArchiveClassesAtExit=")
     os.utime(late, (time.time() - ABANDONED_S - 1,) * 2)
     assert archive_in(cache, java).jvm_option().startswith("-XX:ArchiveClassesAtExit=")
+
+
+def test_a_java_without_its_base_archive_writes_none(tmp_path):
+    """As after jlink: with ArchiveClassesAtExit its JVM would end at once."""
+    java = a_java(tmp_path)
+    (tmp_path / "jdk" / "lib" / "server" / "classes.jsa").unlink()
+    assert archive_in(tmp_path / "cache", java, is_asked_for=True).jvm_option() == ""
 
 
 def test_another_java_gets_another(tmp_path):

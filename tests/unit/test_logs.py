@@ -68,3 +68,17 @@ def test_a_jvm_that_ends_before_its_objects_are_released_logs_nothing():
     done = subprocess.run([sys.executable, "-c", GONE], capture_output=True, text=True, check=True)
     assert done.stderr.endswith("INFO    the end\n")
     assert len(done.stderr.splitlines()) == 1
+
+
+OF_A_JOURNAL = """
+import os
+found = os.fstat(2)
+os.environ["JOURNAL_STREAM"] = f"{found.st_dev}:{found.st_ino}"
+"""
+
+
+def test_the_journal_gets_a_priority_and_no_time():
+    done = subprocess.run([sys.executable, "-c", OF_A_JOURNAL + EVENTS], capture_output=True, text=True, check=True)
+    first, second, *_ = done.stderr.splitlines()
+    assert first.startswith("<4>group a")
+    assert second == "<3>failed"

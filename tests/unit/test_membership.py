@@ -20,7 +20,7 @@ from mirror.errors import SettingsError
 from mirror.handover import membership
 from mirror.handover.membership import Membership, Memberships
 from mirror.model.flow_plan import FlowPlan
-from mirror.model.slot_ownership import Owner, SlotLayout, is_stopped, layout_key, owner_key, stop_key
+from mirror.model.slot_ownership import Owner, SlotLayout, is_stopped, layout_key, owner_key, stop_key, versioned
 from mirror.runtime import state_folder
 from mirror.runtime.state_folder import StateFolder
 
@@ -170,6 +170,20 @@ def test_processes_with_other_settings_are_told_of(flow, caplog):
     ]
 
 
+@pytest.mark.parametrize(("old", "version"), [("1234", "0.1"), (versioned("0.2.0", "1234"), "0.2.0")])
+def test_settings_of_two_versions_are_not_compared(flow, caplog, old, version):
+    """A version may add a setting, so its digest of the same file differs."""
+    target = Offsets()
+    Process(flow, 1, settings=old).is_given(0, 1).looks(target)
+    new = Process(flow, 2, settings=versioned("0.3.0", "5678")).is_given(2)
+    new.looks(target)
+    new.looks(target)
+    assert not new.member.has_conflict
+    assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == [
+        f"A->B: another process runs version {version}, this one 0.3.0; their settings are not compared"
+    ]
+
+
 def test_a_process_with_another_layout_waits_until_the_others_have_ended(flow):
     target = Offsets()
     Process(flow, 1).is_given(0, 1, 2, 3).looks(target)
@@ -219,7 +233,7 @@ def test_who_works_says_so_again_and_again(flow):
 )
 def test_every_slot_ends_with_its_assigned_process(events, last):
     target = Offsets()
-    made = type("Flow", (), {"name": "A->B", "source": type("Cluster", (), {"alias": "A"})})
+    made = type("Flow", (), {"name": "A->B", "source": type("Cluster", (), {"alias": "A"}), "target_admin": {}})
     processes = {run: Process(made, run) for run in (1, 2, 3)}
 
     def deal(owners: list[int]) -> None:

@@ -1,0 +1,53 @@
+"""Read secrets again that files have: those of config providers, key stores and trust stores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from mirror.config.properties import Entry, Properties
+from mirror.config.values import client_text, text
+
+_STORES = ("ssl.truststore.location", "ssl.keystore.location")
+
+
+def fresh(java: Mapping[str, str]) -> Mapping[str, str]:
+    """Return a client's properties as the files give them now.
+
+    A value that cannot be read stays.
+    """
+    if not isinstance(java, Properties) or not java.templates:
+        return java
+    values = dict(java)
+    for key, template in java.templates.items():
+        with suppress(LookupError):
+            values[key] = text(Entry(key=key, value=template.value(), where=""))
+    return Properties(values, provided=java.provided, templates=java.templates)
+
+
+class SecretFiles:
+    """The files that a client's properties come from or name."""
+
+    def __init__(self, java: Mapping[str, str]) -> None:
+        templates = java.templates.values() if isinstance(java, Properties) else ()
+        stores = [location for key in _STORES if (location := client_text(java, key))]
+        self._files = {*(file for template in templates for file in template.files()), *map(Path, stores)}
+        self._seen = self._stamps()
+
+    def changed(self) -> bool:
+        """Return whether a file is another one than at the last call, and remember it."""
+        before, self._seen = self._seen, self._stamps()
+        return before != self._seen
+
+    def _stamps(self) -> dict[Path, tuple[int, int, int] | None]:
+        return {file: _stamp(file) for file in self._files}
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    """Return what differs between two versions of a file, None if there is no file."""
+    try:
+        found = file.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
