@@ -115,9 +115,8 @@ class Appliance:
             self._folder.take()
             stack.callback(self._folder.leave)
             self.port = self._serve(stack)
-            self.recorder.store.info(
-                "kafka_mirror_build_info", (__version__, platform.python_version(), version("pyspark"))
-            )
+            build = __version__, platform.python_version(), version("pyspark")
+            self.recorder.store.info("kafka_mirror_build_info", build)
             self.poller.load()
             self._begin()
             stack.callback(self._memberships.end)

@@ -121,7 +121,10 @@ def test_groups_are_counted_by_how_they_would_resume():
     assert found.groups_text == "1 exact, 1 would re-read 7 records, 1 cannot resume"
     assert but(groups={}).groups_text == "none reads a topic of the flow"
     assert but(groups={"g": {}}, topics=5, identical_topics=5).groups_text == "1 exact; offsets are identical"
-    assert but(groups={"g": {}}, topics=5, identical_topics=3).groups_text == "1 exact; offsets are identical in 3 of 5 topics"
+    assert (
+        but(groups={"g": {}}, topics=5, identical_topics=3).groups_text
+        == "1 exact; offsets are identical in 3 of 5 topics"
+    )
 
 
 def test_a_rate_that_is_unknown_leaves_the_duration_unknown():
