@@ -18,7 +18,7 @@ from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import ANY_TOPIC
 from mirror.policy.topic_configs import Change, described
 
-ADVANCES_PER_S = 4_000_000  # offsets; measured with python -m tests.benchmarks.identical
+ADVANCES_PER_S = 10_000_000  # offsets; measured with python -m tests.benchmarks.identical
 
 DESCRIPTION = """\
 Print what FILE would replicate: its flows with topics, remote names, partitions and start positions, settings and ACLs that

@@ -15,6 +15,7 @@ from mirror.replication.partition import Partition
 from mirror.replication.read_ahead import ReadAhead
 
 TINY_BYTES = 8 * 1024  # a smaller batch costs more as a request than repacking its records
+TINY_RECORDS = 100  # a batch with more, however well compressed, costs more to decode than to send
 TINY_RUN = 2  # this many tiny batches waiting are worth decoding
 
 
@@ -156,7 +157,8 @@ class Repacking:
         run = size = 0
         for batch in queue:
             size += len(batch.data)
-            if batch.is_control or len(batch.data) > TINY_BYTES or size > self._batch_size:
+            is_tiny = len(batch.data) <= TINY_BYTES and batch.count <= TINY_RECORDS
+            if batch.is_control or not is_tiny or size > self._batch_size:
                 break
             run += 1
         return run

@@ -10,20 +10,22 @@ from hypothesis import strategies as st
 
 from mirror.config.clients import produce_options
 from mirror.model.flow_plan import PlannedPartition
+from mirror.model.identical_offsets import Fill
 from mirror.model.record_batches import CODECS, Batch, Packer, Round, batches, committed, with_producer_state
 from mirror.model.records import body_of, records
 from mirror.model.transforms import MaskFields, Transform, TransformError
 from mirror.replication.partition import Partition
 from mirror.replication.read_ahead import BUDGET_BYTES, LEAST_FETCH_BYTES, ReadAhead
-from mirror.replication.repacking import Repacking
+from mirror.replication.repacking import TINY_BYTES, TINY_RECORDS, NotIdenticalError, Repacking
 from tests.unit.test_recovery import Record, packed
 
 CONTROL = 0x20  # attribute of a batch that holds a transaction's marker
 TRANSACTIONAL = 0x10
 
 
-def partition(*, spread_over: int = 0) -> Partition:
-    return Partition(PlannedPartition("t", "a.t", 0, "id", spread_over=spread_over), position=0, acked=0)
+def partition(*, spread_over: int = 0, is_identical: bool = False) -> Partition:
+    assigned = PlannedPartition("t", "a.t", 0, "id", spread_over=spread_over, is_identical=is_identical)
+    return Partition(assigned, position=0, acked=0)
 
 
 def fetched(sizes: list[int], *, start: int, value: int = 10, is_control: bool = False) -> list[Batch]:
@@ -120,6 +122,39 @@ def test_the_end_of_a_fetch_wakes_only_fetchers_that_wait_for_room():
     assert read_ahead.share(1) == 0
     read_ahead.unreserve(share)
     assert read_ahead.room.is_set()
+
+
+@pytest.mark.parametrize(("records", "expected"), [(3, [6]), (TINY_RECORDS + 1, [TINY_RECORDS + 1] * 2)])
+def test_small_batches_are_joined_unless_they_have_many_records(records, expected):
+    """Well compressed batches of thousands of records take few bytes, and long to decode."""
+    (read_ahead, repacking), one = queues(), partition()
+    for batch in fetched([records] * 2, start=0, value=0):
+        assert len(batch.data) < TINY_BYTES
+        read_ahead.take_in(one, batch)
+    found = []
+    while (following := repacking.next_round(one)) is not None:
+        found += [outgoing.count for outgoing in following.batches.values()]
+    assert found == expected
+
+
+def test_with_identical_offsets_gaps_are_filled_before_records_and_at_the_end():
+    (read_ahead, repacking), one = queues(), partition(is_identical=True)
+    one.remote_log.compared(0, disposable_before=0)
+    for batch in (*fetched([2], start=3), *fetched([1], start=5, is_control=True)):
+        read_ahead.take_in(one, batch)
+    assert repacking.next_round(one) == Fill(0, 3)
+    one.remote_log.grow(3)
+    one.filled(Fill(0, 3), is_mapped=True)
+    (outgoing,) = repacking.next_round(one).batches.values()
+    assert [run.source for run in outgoing.runs] == [3]
+    one.passed(outgoing.next_offset)
+    one.remote_log.grow(5)
+    assert repacking.next_round(one) == Fill(5, 6)
+    one.remote_log.grow(7)
+    for batch in fetched([1], start=6):
+        read_ahead.take_in(one, batch)
+    with pytest.raises(NotIdenticalError, match="already ends at offset 7"):
+        repacking.next_round(one)
 
 
 def test_what_is_packed_anew_counts_as_what_it_takes():
