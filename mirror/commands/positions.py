@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 from mirror.commands.options import add_flow, describe
 from mirror.config.given import add_mirror, settings_given
-from mirror.config.settings import Settings
-from mirror.errors import SettingsError
+from mirror.config.settings import Flow, Settings
+from mirror.errors import ClusterRefuses, ClusterUnavailable, SettingsError
 from mirror.flows.gaps import note
 from mirror.flows.hand_back import hand_back
 from mirror.flows.selection import flow_named, selected
@@ -24,7 +24,7 @@ from mirror.flows.stored_positions import (
     write_positions,
 )
 from mirror.flows.takeover import refuse_running
-from mirror.flows.topics import ensure_remote, flow_plan, matched
+from mirror.flows.topics import TopicPair, ensure_remote, flow_plan, matched
 from mirror.kafka.cluster import Cluster
 from mirror.lag.cluster_offsets import log_bounds
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
@@ -35,6 +35,8 @@ from mirror.model.slot_lease import DEAD_AFTER_S
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.text_columns import aligned
 
+DELETED_S = 30.0  # for brokers to remove a topic that was deleted
+LOOK_S = 0.2
 COLUMNS = ("topic", "partition", "position", "log start", "log end", "lag", "remote topic", "")
 
 
@@ -49,6 +51,7 @@ examples:
   kafka-mirror positions set mirror.properties 'a->b' --to 2026-01-31T12:00:00Z              before the first start
   kafka-mirror positions set mirror.properties 'a->b' --topic orders --partition 3 --to 4711
   kafka-mirror positions reset mirror.properties 'a->b' --topic 'orders|payments'
+  kafka-mirror positions reset mirror.properties 'a->b' --topic orders --recreate            empty the remote topic first
   kafka-mirror positions export mirror.properties 'a->b' --to mm2                            back to MirrorMaker 2
   kafka-mirror positions pause mirror.properties 'a->b' --topic 'audit.*'
 prints, for example:
@@ -85,6 +88,12 @@ def declare(parser: ArgumentParser) -> None:
             )
         if action == "export":
             one.add_argument("--to", choices=["mm2"], default="mm2", help="format (default mm2)")
+        if action == "reset":
+            one.add_argument(
+                "--recreate",
+                action="store_true",
+                help="delete the remote topics and create them again, so that no record is there twice",
+            )
         if action in ("set", "reset", "export"):
             one.add_argument("--force", action="store_true", help="even if the flow seems to run")
 
@@ -135,17 +144,45 @@ def positions(settings: Settings, args: Namespace) -> int:
         topic = f"{flow.connect_offsets_topic} on {target.alias}"
         print(f"{count} of {len(places)} positions are in {topic}; MirrorMaker resumes there.")
         return 0
+    is_recreated = args.action == "reset" and args.recreate
+    if is_recreated:
+        _recreate(flow, topics, places, source, target)
     wanted = _wanted(source, places, "earliest" if args.action == "reset" else args.to, plan)
     changed = {}
     for assigned in places:
         place = assigned.on_target
-        tail = PositionMetadata.parse(found[place].metadata).tail if place in found else ""
+        tail = PositionMetadata.parse(found[place].metadata).tail if place in found and not is_recreated else ""
         metadata = PositionMetadata(assigned.topic_id, tail)
         changed[place] = Position(wanted[assigned.on_source], str(metadata))
     note(flow, _left_out(places, found, wanted, now_ms=int(time.time() * 1000)))
     write_positions(flow, plan.group, changed)
     print(_text(plan, places, {**found, **changed}, source))
     return 0
+
+
+def _recreate(
+    flow: Flow, topics: list[TopicPair], places: Sequence[PlannedPartition], source: Cluster, target: Cluster
+) -> None:
+    """Delete the remote topics of some partitions, and create them again.
+
+    Raises:
+        ClusterRefuses: the target refuses to delete or create one.
+    """
+    wanted = {p.remote_topic for p in places}
+    for name in sorted(wanted):
+        if objection := target.delete(name):
+            raise ClusterRefuses(f"{target.alias} does not delete {name}: {objection}", cluster=target.alias)
+    deadline_s = time.monotonic() + DELETED_S
+    while left := wanted & target.topics().keys():
+        if time.monotonic() > deadline_s:
+            raise ClusterUnavailable(
+                f"{target.alias} still has {', '.join(sorted(left))} after {DELETED_S:.0f} s. Repeat the command.",
+                cluster=target.alias,
+            )
+        time.sleep(LOOK_S)
+    again = [topic for topic in topics if topic.remote in wanted]
+    for name, objection in ensure_remote(flow, again, target.topics(), source, target).objections.items():
+        raise ClusterRefuses(f"{target.alias} does not create {name}: {objection}", cluster=target.alias)
 
 
 def _left_out(

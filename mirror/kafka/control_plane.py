@@ -240,6 +240,14 @@ class ControlPlane:
             ]
         )
 
+    def delete(self, topic: str) -> str:
+        """Delete a topic; return the broker's objection or "".
+
+        Brokers remove it from their metadata a moment later.
+        """
+        answers = self._clients.admin.delete_topics([topic], request_timeout=self._timeout_s)
+        return self._objection(answers[topic])
+
     def newest_ms(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return each partition's largest timestamp (epoch ms), -1 if it has no record."""
         request = {confluent_kafka.TopicPartition(*place): OffsetSpec.max_timestamp() for place in wanted}  # type: ignore[no-untyped-call]

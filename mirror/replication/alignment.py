@@ -35,7 +35,10 @@ from mirror.runtime.logs import describe
 log = logging.getLogger("mirror")
 
 RETRY_S = 0.2
-ADVICE = "delete the remote topic, which is then created and filled again, or leave it out of mirror.offsets.identical.topics"
+ADVICE = (
+    "stop the mirror and create the remote topic again (kafka-mirror positions reset --recreate), or leave it out of "
+    "mirror.offsets.identical.topics"
+)
 
 
 class LogComparison(NamedTuple):

@@ -196,14 +196,14 @@ def test_a_compacted_topic_with_gaps_and_tombstones(mirror, primary, backup, top
             **{"linger.ms": 50},
         )
 
-    for number in range(4):
-        turn(number)
-    eventually(
-        lambda: turn(9) or 0 < len(records(primary, topic, 0, isolation)) < 1000,
-        within_s=60,
-        every_s=1,
-        because="the source's cleaner has left gaps",
-    )
+    written = iter(range(1000))
+
+    def has_gaps() -> bool:
+        """Write on, which rolls the segment: the cleaner leaves the active one alone."""
+        turn(number := next(written))
+        return 0 < len(records(primary, topic, 0, isolation)) < 200 * (number + 1)
+
+    eventually(has_gaps, within_s=60, every_s=1, because="the source's cleaner has left gaps")
     await_end(primary, backup, topic)
     assert newest(backup, f"primary.{topic}") == newest(primary, topic)
 
@@ -316,6 +316,34 @@ emit.checkpoints.interval.seconds = 1
         for group, at in offsets.items():
             told = kafka_mirror("translate", appliance.file, "groups->backup", "--group", group, "--json", check=True)
             assert [each["to"]["offset"] for each in json.loads(told.stdout)] == [at]
+
+
+@pytest.mark.separate
+def test_a_topic_that_differs_is_created_again_by_a_command(primary, backup, topic, tmp_path):
+    topic = f"again-{topic}"
+    remote = f"again.{topic}"
+    create(primary, topic, 2)
+    transactions(primary, topic, turns=3)
+    create(backup, remote, 2)
+    write(backup, remote, rows(5))
+    appliance = RunningAppliance(
+        tmp_path,
+        primary=primary.bootstrap,
+        backup=backup.bootstrap,
+        topics=topic,
+        extra=IDENTICAL.format("read_committed"),
+    ).call_source("again")
+    with appliance:
+        eventually(
+            lambda: "positions reset --recreate" in appliance.log.read_text(),
+            within_s=60,
+            because="the log names the command",
+        )
+        assert appliance.stop()[0] == 0
+        arguments = ("positions", "reset", appliance.file, "again->backup", "--topic", topic, "--recreate")
+        kafka_mirror(*arguments, check=True)
+        appliance.start()
+        assert_identical(primary, backup, topic, "read_committed", alias="again")
 
 
 @pytest.mark.nightly
