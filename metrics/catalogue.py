@@ -260,8 +260,8 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "max by (source, target) (kafka_mirror_processes)",
     ),
     _gauge("settings_conflict", FLOW, "0 or 1", reported_by="all")(
-        "1 while another process of the same version serves the flow with settings that differ from this process', else 0. Normal "
-        "during a rolling restart that changes them.",
+        "1 while another process of the same version serves the flow with settings that differ from this process', else 0. "
+        "Normal during a rolling restart that changes them.",
         "max by (source, target) (kafka_mirror_settings_conflict) > 0",
     ),
     _gauge("last_verify_timestamp_seconds", FLOW, "epoch seconds", reported_by="all")(
