@@ -19,8 +19,7 @@ from metrics.partition_status import Status
 from metrics.trend import Point, unhealthy_since
 from mirror.lag.failover import FailoverReadiness
 from mirror.lag.flow_summary import FlowSummary, summaries, worst_first
-from mirror.lag.snapshot import Snapshot
-from mirror.lag.text import json_text
+from mirror.lag.text import json_text, poll_fields
 
 FILTERS = ("source", "target", "group", "topic", "partition", "status", "search")
 
@@ -73,7 +72,7 @@ def _flows() -> Response:
         flow_content(flow, trend.of(flow.name), answer)
         for flow, answer in zip(found, answers(snapshot, found), strict=True)
     ]
-    return JSONResponse({**_about(snapshot), "flows": content})
+    return JSONResponse({**poll_fields(snapshot), "flows": content})
 
 
 def _rows(given: Mapping[str, str]) -> Response:
@@ -84,14 +83,6 @@ def _rows(given: Mapping[str, str]) -> Response:
         only_lagging=given.get("only_lagging", "false").lower() == "true",
     )
     return Response(json_text(snapshot, worst_first(chosen)), media_type="application/json")
-
-
-def _about(snapshot: Snapshot) -> dict[str, Any]:
-    return {
-        "time": snapshot.time_s,
-        "clusters": dict(snapshot.clusters),
-        "problems": [str(problem) for problem in snapshot.problems],
-    }
 
 
 def _refusal(given: Mapping[str, str], known: Sequence[str]) -> Response | None:

@@ -15,6 +15,7 @@ from app.tables import failovers
 from metrics.process_status import ProcessStatus
 from mirror.config.clients import client_options
 from mirror.errors import MirrorError
+from mirror.flows.selection import flow_named
 from mirror.kafka.internal_topics import answered, read_checkpoints
 from mirror.lag.snapshot import Snapshot
 from mirror.model.mm2_records import Checkpoint
@@ -101,7 +102,7 @@ def _places(found: Resumption, snapshot: Snapshot) -> None:
 
 @st.cache_data(ttl=KEPT_S, show_spinner=False)
 def _checkpoints(mirror: str, name: str) -> Sequence[Checkpoint]:
-    flow = next(each for each in settings(mirror).flows if each.name == name)
+    flow = flow_named(settings(mirror), name, command="app")
     topic = flow.policy.checkpoints_topic(flow.source.alias)
     reading = read_checkpoints(client_options(flow.target_admin), topic)
     what = f"the checkpoints of {name} cannot be read"

@@ -12,6 +12,7 @@ from app.links import MIRROR
 from app.session import ROW_HEIGHT, plain, warn
 from mirror.errors import MirrorError
 from mirror.flows.gaps import GapLedger
+from mirror.flows.selection import flow_named
 from mirror.lag.text import COLUMNS, cells, gap_csv, pluralized
 from mirror.model.gaps import Gap
 
@@ -49,4 +50,4 @@ def ledger_table(gaps: Sequence[Gap]) -> pd.DataFrame:
 
 @st.cache_data(ttl=KEPT_S, show_spinner=False)
 def _read(mirror: str, flow: str) -> list[Gap]:
-    return GapLedger(next(each for each in settings(mirror).flows if each.name == flow)).refresh()
+    return GapLedger(flow_named(settings(mirror), flow, command="app")).refresh()

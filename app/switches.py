@@ -12,6 +12,7 @@ from app.inspection import settings
 from app.links import MIRROR
 from app.session import ROW_HEIGHT, plain, warn
 from mirror.errors import MirrorError
+from mirror.flows.selection import flow_named
 from mirror.kafka.cluster import Cluster
 from mirror.lag.text import duration, pluralized, utc
 from mirror.switching.drill import Drill, drills, journal_of
@@ -137,7 +138,7 @@ def _took(record: StepRecord, now_s: float) -> str:
 
 @st.cache_data(ttl=KEPT_S, show_spinner=False)
 def _read(mirror: str, flow: str) -> tuple[list[SwitchRun], str]:
-    own = next(each for each in settings(mirror).flows if each.name == flow)
+    own = flow_named(settings(mirror), flow, command="app")
     found = Journal(own, Cluster(own.target.alias, own.target_admin)).read()
     return found.runs(), found.progress
 

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from mirror.config.properties import HIDDEN, is_provided
+from mirror.config.properties import HIDDEN, servers_of
 from mirror.config.secret_files import SecretFiles
 from mirror.config.values import ClientError
 from mirror.errors import ClusterUnavailable
@@ -63,8 +63,7 @@ class Clients:
 
     def __init__(self, alias: str, java_options: Mapping[str, str]) -> None:
         self._alias = alias
-        servers = "bootstrap.servers"
-        self._servers = HIDDEN if is_provided(java_options, servers) else java_options.get(servers, "")
+        self._servers = servers_of(java_options)
         self._java = java_options
         self._files = SecretFiles(java_options)
         self._options: dict[str, Any] = {**librdkafka_options(java_options)}

@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from mirror.config.clients import ClientOptions
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, is_code
 from mirror.kafka.fetcher import Source
-from mirror.kafka.internal_topics import COMMITTED, REQUEST_BYTES
-from mirror.kafka.log_reader import read_batches
+from mirror.kafka.internal_topics import REQUEST_BYTES
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.kafka.target import Target
 from mirror.model.identical_offsets import FILLER_RECORDS, Fill, Log, filler, filler_of_next_transaction
-from mirror.model.record_batches import Batch
 from mirror.model.topic_partition import TopicPartition
 
 log = logging.getLogger("mirror")
@@ -49,22 +47,18 @@ class _Gap:
 
 
 class RemoteLogs:
-    """The remote logs of one slot of a flow."""
+    """The remote logs of one slot of a flow. `reader` reads them; the caller opens it."""
 
     def __init__(self, options: ClientOptions, transactional_id: str) -> None:
         self._options = options
         self.name = transactional_id
-        self._reader = Source(options)
+        self.reader = Source(options)
         self._filler = _filler(options, transactional_id)
         self._waiting: dict[TopicPartition, _Gap] = {}
         self._filling: asyncio.Task[None] | None = None
         self._is_fenced = False
         self._most = FILLER_RECORDS
         self.is_closed = False
-
-    async def open(self, topics: Iterable[str]) -> None:
-        """Connect, and learn the leaders of some topics; raises KafkaError."""
-        await self._reader.open(topics)
 
     def begin_window(self) -> None:
         """Fence this slot's earlier transactions before the next one.
@@ -86,25 +80,6 @@ class RemoteLogs:
                 await other.fence()
             finally:
                 await other.close()
-
-    def knows(self, topic: str, partition: int) -> bool:
-        """Return whether a partition exists, as far as the metadata shows."""
-        return self._reader.knows(topic, partition)
-
-    def topic_id(self, topic: str) -> str:
-        """Return a topic's id, "" if none is known."""
-        return self._reader.topic_id(topic)
-
-    async def bounds(self, places: Collection[TopicPartition]) -> dict[TopicPartition, Log]:
-        """Return the bounds of the logs.
-
-        Left out are logs whose leaders do not respond, or with records that are not on all replicas yet.
-        """
-        return await bounds_of(self._reader, places, is_settled=True)
-
-    async def read(self, place: TopicPartition, first: int, end: int) -> list[Batch]:
-        """Return the committed batches with offsets from `first` to before `end`; raises KafkaError, TooMuchError."""
-        return await read_batches(self._reader, place, first, end - first, COMMITTED)
 
     def fill(self, place: TopicPartition, fill: Fill, timestamp_ms: int) -> asyncio.Future[int]:
         """Occupy the first offsets of a gap, as many as one transaction can.
@@ -133,7 +108,7 @@ class RemoteLogs:
         """Close all connections."""
         self.abort()
         await self._filler.close()
-        await self._reader.close()
+        await self.reader.close()
 
     # --- filling ------------------------------------------------------------------------------------------------
 
@@ -189,13 +164,13 @@ class RemoteLogs:
         return {place: sum(found) for place, found in sizes.items() if place not in refused}
 
     async def _await_ends(self, gaps: Mapping[TopicPartition, _Gap], ends: Mapping[TopicPartition, int]) -> None:
-        """Wait for the markers: what was written before them would have other offsets."""
+        """Wait for the markers. A record that is written before its marker would get the marker's offset."""
         loop = asyncio.get_running_loop()
         deadline_s, pause_s = loop.time() + MARKER_S, FIRST_LOOK_S
         left = dict(ends)
-        await self._reader.open({topic for topic, _ in left})
+        await self.reader.open({topic for topic, _ in left})
         while left and loop.time() < deadline_s:
-            found = await self._reader.offsets(dict.fromkeys(left, LATEST))
+            found = await self.reader.offsets(dict.fromkeys(left, LATEST))
             for place, end in found.items():
                 if isinstance(end, int) and end >= left[place]:
                     wanted = left.pop(place)

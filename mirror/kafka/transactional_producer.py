@@ -16,10 +16,10 @@ from typing import Any
 from mirror.kafka import transaction_coordinators as coordinators
 from mirror.kafka import transaction_requests as requests
 from mirror.kafka.client import CoordinatorType, Purpose
-from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, check, is_code
+from mirror.kafka.errors import ErrorCode, KafkaError, check, is_code
 from mirror.kafka.group_offsets import in_parts
 from mirror.kafka.producer import Producer, _Delivery
-from mirror.kafka.transaction_coordinators import StuckError, TransactionCoordinators, codes_of, own_code
+from mirror.kafka.transaction_coordinators import StuckError, TransactionCoordinators, own_code
 from mirror.kafka.transaction_requests import ProducerState
 from mirror.model.record_batches import Outgoing
 from mirror.model.sequences import NextSequence
@@ -324,27 +324,16 @@ class TransactionalProducer(Producer):
 
     async def _add_to_transaction(self, adding: dict[TopicPartition, _Delivery]) -> None:
         """Add partitions to the transaction; unauthorized or deleted ones keep no other out."""
-        while adding and not self.is_closed:
-            answer = await self._coordinators.ask(
-                requests.add_partitions(self._who, adding),
-                lambda found: codes_of(requests.added(found)),
-                key=self.transactional_id,
-            )
-            for where, code in requests.added(answer):
-                self._taken_up(adding, where, code)
-
-    def _taken_up(self, adding: dict[TopicPartition, _Delivery], where: TopicPartition, code: ErrorCode) -> None:
-        if code is ErrorCode.operation_not_attempted:
-            return  # for another one's sake: it is asked for again without that
-        delivery = adding.pop(where)
-        error = BrokerError(code, f"{where[0]}-{where[1]} cannot enter the transaction")
-        if code is ErrorCode.none:
-            self._added.add(where)
-            self._admit(delivery)
-        elif error.is_retriable:
-            self._put_off(delivery, error)
-        else:
-            self._refused(delivery, error)
+        failed = await self._coordinators.add_partitions(self._who, adding)
+        for where, delivery in adding.items():
+            error = failed.get(where)
+            if error is None:
+                self._added.add(where)
+                self._admit(delivery)
+            elif error.is_retriable:
+                self._put_off(delivery, error)
+            else:
+                self._refused(delivery, error)
 
     # --- in the second version a transaction that does not end is met by its successor's batches ------------------
 

@@ -9,7 +9,7 @@ from mirror.lag.snapshot import Problem
 
 
 def problem(error: ClusterUnavailable, alias: str, settings: Settings) -> Problem:
-    """Return the cluster that does not respond, its address, and what is unknown without it."""
+    """Return a sentence: the cluster, its address, and the values that are unknown now."""
     fact = "refuses a request of the inspector" if isinstance(error, ClusterRefuses) else "does not respond"
     sentence = f"Cluster {alias}{_address(alias, settings)} {fact}. {_consequence(alias, settings)}"
     return Problem(sentence.rstrip(), str(error))
@@ -23,7 +23,7 @@ def _address(alias: str, settings: Settings) -> str:
 
 
 def _consequence(alias: str, settings: Settings) -> str:
-    """Return what is unknown of each flow from and to a cluster."""
+    """Return which values of which flows are unknown while a cluster does not respond."""
     from_it = [flow.name for flow in settings.flows if flow.source.alias == alias]
     to_it = [flow.name for flow in settings.flows if flow.target.alias == alias]
     sentences = []

@@ -16,7 +16,7 @@ from metrics.trend import MINUTE_S, MINUTES
 class Problem:
     """Data that a poll could not read: a sentence for people, and the text of the library."""
 
-    sentence: str  # the cluster, its address, and what is unknown without it
+    sentence: str  # the cluster, its address, and the values that are unknown now
     detail: str = ""  # what the client reported
 
     def __str__(self) -> str:

@@ -47,14 +47,18 @@ def csv_text(rows: Sequence[LagRow]) -> str:
     return out.getvalue()
 
 
-def json_text(snapshot: Snapshot, rows: Sequence[LagRow]) -> str:
-    """Return the rows, the time of their poll and its problems as JSON."""
-    content = {
+def poll_fields(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the time of a poll, its clusters and its problems as JSON values."""
+    return {
         "time": snapshot.time_s,
         "clusters": dict(snapshot.clusters),
         "problems": [str(problem) for problem in snapshot.problems],
-        "rows": [_plain_fields(row) for row in rows],
     }
+
+
+def json_text(snapshot: Snapshot, rows: Sequence[LagRow]) -> str:
+    """Return the rows, the time of their poll and its problems as JSON."""
+    content = {**poll_fields(snapshot), "rows": [_plain_fields(row) for row in rows]}
     return json.dumps(content, indent=1) + "\n"
 
 

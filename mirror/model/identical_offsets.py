@@ -42,7 +42,7 @@ class Fill(NamedTuple):
 
 
 class Step(Enum):
-    """What is done next with a partition, if its log is not filled."""
+    """The next action for a partition whose log has no gap to fill."""
 
     APPEND = auto()  # the next batch
     WAIT = auto()  # the target has all of the source

@@ -120,6 +120,11 @@ class Round(NamedTuple):
     batches: Mapping[int, Outgoing]  # by the target's partition; one, unless the topic is repartitioned
     next_offset: int  # the source partition's position when all of them are acknowledged
 
+    @property
+    def first(self) -> Outgoing:
+        """One of the batches: the only one, unless the topic is repartitioned."""
+        return next(iter(self.batches.values()))
+
 
 def batches(data: bytes) -> Iterator[Batch]:
     """Yield the complete batches of a fetch response. A cut-off tail is left for the next fetch."""

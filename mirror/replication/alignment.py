@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.fetcher import Source
+from mirror.kafka.internal_topics import COMMITTED
 from mirror.kafka.log_reader import TooMuchError, read_batches
 from mirror.kafka.remote_logs import RemoteLogs, bounds_of
 from mirror.model.gaps import Cause, Effect
@@ -84,6 +85,12 @@ class Alignment:
         self._is_needed.set()
         return False
 
+    def stop(self, partition: Partition, reason: str) -> None:
+        """Pause a partition whose offsets differ, before its records get other offsets."""
+        assert partition.remote_log is not None
+        partition.remote_log.diverged()
+        self.pauses.until_next_window(partition, f"{NOT_IDENTICAL}: {reason}. To continue, {ADVICE}")
+
     async def run(self) -> None:
         """Compare logs until cancelled."""
         while True:
@@ -105,7 +112,7 @@ class Alignment:
         remote_log = partition.remote_log
         assert remote_log is not None
         ready = partition.backlog.ready
-        timestamp_ms = next(iter(ready[0].batches.values())).min_timestamp if ready else int(now_ms())
+        timestamp_ms = ready[0].first.min_timestamp if ready else int(now_ms())
         remote_log.doubt()  # until the outcome is known
         outcome = self._logs.fill(partition.on_target, fill, max(0, timestamp_ms))
 
@@ -152,13 +159,13 @@ class Alignment:
                 self._waiting.pop(partition)  # it asks again when it has something to send
         if not asked:
             return
-        await self._logs.open({p.assigned.remote_topic for p in asked})
-        asked = [p for p in asked if self._has_its_topic(p)]
+        await self._logs.reader.open({p.assigned.remote_topic for p in asked})
+        asked = [p for p in asked if self._check_topic(p)]
         if not self._is_fenced:
             await self._logs.fence(self.comparison.open_elsewhere or ())
             self._is_fenced = True
         theirs, ours = await asyncio.gather(
-            self._logs.bounds([p.on_target for p in asked]),
+            bounds_of(self._logs.reader, [p.on_target for p in asked], is_settled=True),
             bounds_of(self.source, [p.on_source for p in asked], is_settled=False),
         )
         for partition in asked:
@@ -166,16 +173,16 @@ class Alignment:
             if target is not None and source is not None:
                 await self._align(partition, target, source)
 
-    def _has_its_topic(self, partition: Partition) -> bool:
-        """Return whether the remote topic exists and is that of the position.
+    def _check_topic(self, partition: Partition) -> bool:
+        """Pause or doubt a partition whose remote topic is absent or another one.
 
-        If not, pause or doubt the partition.
+        Return False then.
         """
         assigned, known = partition.assigned, TopicIds.parse(partition.ids).target
-        if not self._logs.knows(assigned.remote_topic, assigned.partition):
+        if not self._logs.reader.knows(assigned.remote_topic, assigned.partition):
             self._waiting.pop(partition)
             self.pauses.absent(partition)
-        elif known and self._logs.topic_id(assigned.remote_topic) != known:
+        elif known and self._logs.reader.topic_id(assigned.remote_topic) != known:
             self._waiting.pop(partition)
             self.on_doubt(partition)
         else:
@@ -192,7 +199,7 @@ class Alignment:
                 found = Diverged(f"the ends of the logs cannot be compared: {error}")
         self._waiting.pop(partition, None)
         if isinstance(found, Diverged):
-            self._diverged(partition, found.reason)
+            self.stop(partition, found.reason)
         else:
             self._continue(partition, found, target, source, appended)
             self.on_aligned(partition)
@@ -204,7 +211,7 @@ class Alignment:
         """
         first, end = compared.first, compared.end
         ours, theirs = await asyncio.gather(
-            self._logs.read(partition.on_target, first, end),
+            read_batches(self._logs.reader, partition.on_target, first, end - first, COMMITTED),
             read_batches(self.source, partition.on_source, first, end - first, self.isolation_level),
         )
         if are_equal(_by_offset(ours, compared), _by_offset(theirs, compared, partition.assigned.transforms)):
@@ -230,7 +237,7 @@ class Alignment:
         self.read_ahead.clear(partition)
         partition.align(found.position, found.log_end, appended)
         if found.position > before:
-            said = "%s: %s-%d: resuming at offset %d: the target has what is before"
+            said = "%s: %s-%d: resuming at offset %d: the target has all records before it"
         else:
             partition.tally.rewinds += 1
             said = "%s: %s-%d: resuming at offset %d: the target's log was cut there"
@@ -242,11 +249,6 @@ class Alignment:
         log.error("%s: %s-%d: %s", self.name, assigned.topic, assigned.partition, said)
         partition.record_gap(Effect.LOST, Cause.TARGET_CUT, lost.start, lost.end - 1, said)
         partition.tally.lost += lost.offsets
-
-    def _diverged(self, partition: Partition, reason: str) -> None:
-        assert partition.remote_log is not None
-        partition.remote_log.diverged()
-        self.pauses.until_next_window(partition, f"{NOT_IDENTICAL}: {reason}. To continue, {ADVICE}")
 
 
 def _by_offset(batches: Iterable[Batch], compared: Compare, transforms: Transforms = ()) -> dict[int, object]:

@@ -192,9 +192,7 @@ class RemoteLog:
     """
 
     end: int | None = None
-    disposable_before: int = (
-        0  # records before this offset need not stay: the source has none there, or they were skipped
-    )
+    disposable_before: int = 0  # records before it need not stay: the source has none, or they were skipped
     is_identical: bool | None = None  # the last finding of this window, None without one
 
     def compared(self, end: int, *, disposable_before: int) -> None:

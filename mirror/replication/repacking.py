@@ -58,7 +58,7 @@ class Repacking:
             if (remote_log := partition.remote_log) is not None and remote_log.end is not None:
                 step = next_step(
                     remote_log.end,
-                    _first_offset(ready),
+                    ready[0].first.runs[0].source if ready else None,
                     partition.acked,
                     disposable_before=remote_log.disposable_before,
                 )
@@ -162,11 +162,6 @@ class Repacking:
                 break
             run += 1
         return run
-
-
-def _first_offset(ready: deque[Round]) -> int | None:
-    """Return the source offset of the first record that waits; None without one."""
-    return next(iter(ready[0].batches.values())).runs[0].source if ready else None
 
 
 def _alone(partition: Partition, outgoing: Outgoing) -> Round:

@@ -15,7 +15,6 @@ from mirror.kafka.protocol import NO_OFFSET
 from mirror.kafka.target import Target
 from mirror.model.identical_offsets import Fill
 from mirror.model.record_batches import Outgoing, Round
-from mirror.model.reports import NOT_IDENTICAL
 from mirror.model.transforms import TransformError
 from mirror.replication.alignment import Alignment
 from mirror.replication.delivery import Acknowledged, Delivery, hold_back
@@ -94,7 +93,7 @@ class Sending:
 
     def send_next(self, partition: Partition) -> None:
         """Send the next batch of a partition, unless one is in flight: that keeps the order."""
-        if self._is_stopping or partition.in_flight or not self._may_be_written(partition):
+        if self._is_stopping or partition.in_flight or not self._admit(partition):
             return
         if self.lease is not None and not self.lease.is_valid:
             self._without_lease[partition] = None
@@ -105,7 +104,7 @@ class Sending:
             self.pauses.refused(partition, str(error))
             return
         except NotIdenticalError as error:
-            self._not_identical(partition, f"the next record has offset {partition.acked} on the source, and {error}")
+            self._stop(partition, f"the next record has offset {partition.acked} on the source, and {error}")
             return
         except Exception as error:  # noqa: BLE001 - after any error of a hostile batch, only its partition stops
             self.pauses.back_off(partition, f"a batch at source offset {partition.acked} cannot be read: {error!r}")
@@ -115,7 +114,7 @@ class Sending:
         elif following is not None:
             self._send(partition, following)
 
-    def _may_be_written(self, partition: Partition) -> bool:
+    def _admit(self, partition: Partition) -> bool:
         """Return whether something may be sent now.
 
         If not, `send_next` is called when it may.
@@ -159,11 +158,10 @@ class Sending:
             self._quiet.set()
             self._under_way.stop()
 
-    def _not_identical(self, partition: Partition, reason: str) -> None:
-        """Stop a partition before its records get other offsets."""
-        assert partition.remote_log is not None
-        partition.remote_log.diverged()
-        self.pauses.until_next_window(partition, f"{NOT_IDENTICAL}: {reason}")
+    def _stop(self, partition: Partition, reason: str) -> None:
+        """Stop a partition whose offsets are no longer identical."""
+        assert self.alignment is not None
+        self.alignment.stop(partition, reason)
 
     def _send(self, partition: Partition, sending: Round) -> None:
         remote_topic = partition.assigned.remote_topic
@@ -198,7 +196,7 @@ class Sending:
         self._end()
         taken = {done: batch for done, batch in sent.items() if not done.cancelled() and done.exception() is None}
         failed = [done for done in sent if done not in taken]
-        if partition.remote_log is not None and not self._is_identical(partition, partition.remote_log, taken):
+        if partition.remote_log is not None and not self._check_identical(partition, partition.remote_log, taken):
             return
         expected = partition.next_target_offset
         for done, batch in taken.items():
@@ -213,7 +211,7 @@ class Sending:
             self._check_offset(partition, min((done.result() for done in taken), default=NO_OFFSET), expected)
         self.send_next(partition)
 
-    def _is_identical(self, partition: Partition, remote_log: RemoteLog, taken: Sent) -> bool:
+    def _check_identical(self, partition: Partition, remote_log: RemoteLog, taken: Sent) -> bool:
         """Record the log's end after a batch.
 
         Return False and stop the partition if the batch has other offsets than on the source.
@@ -229,7 +227,7 @@ class Sending:
             remote_log.grow(base + batch.count)
         else:
             partition.settle(has_arrived=True)
-            self._not_identical(partition, f"source offset {expected} got offset {base} on the target")
+            self._stop(partition, f"source offset {expected} got offset {base} on the target")
             return False
         return True
 

@@ -118,18 +118,20 @@ def end_offset(cluster: Any, topic: str, partition: int, *, read_committed: bool
     return eventually(asked, within_s=60, because=f"the leader of {topic}-{partition} tells its end")[0]
 
 
-def messages(cluster, topic: str, partition: int = 0) -> list[Message]:
-    """Return all committed records of a topic-partition."""
+def messages(
+    cluster, topic: str, partition: int = 0, *, isolation: str = "read_committed", start: int = OFFSET_BEGINNING
+) -> list[Message]:
+    """Return all records of a topic-partition from an offset on, by default the committed ones."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
             "group.id": "reads-on",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
-            "isolation.level": "read_committed",
+            "isolation.level": isolation,
         }
     )
-    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+    consumer.assign([TopicPartition(topic, partition, start)])
     found = []
     while True:
         message = consumer.poll(30)

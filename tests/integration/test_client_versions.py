@@ -26,7 +26,7 @@ from mirror.kafka.log_reader import read_batches, records_from
 from mirror.kafka.metadata import id_of
 from mirror.kafka.producer import NotAppendedError
 from mirror.kafka.protocol import EARLIEST, LATEST
-from mirror.kafka.remote_logs import RemoteLogs
+from mirror.kafka.remote_logs import RemoteLogs, bounds_of
 from mirror.kafka.target import Target
 from mirror.model.codecs import CODECS
 from mirror.model.identical_offsets import Fill, Log
@@ -238,7 +238,7 @@ def test_logs_are_filled_compared_and_shortened(broker, topic):
     async def scene(both: Ends) -> None:
         target, source, logs = await both.target(topic), await both.source(topic), both.logs(f"{topic}.offsets")
         places = [TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition(compacted, 0)]
-        await logs.open({topic, compacted})
+        await logs.reader.open({topic, compacted})
         ends = await asyncio.gather(
             logs.fill(places[0], Fill(0, 50_000), 1),
             logs.fill(places[1], Fill(0, 3), 1),
@@ -251,13 +251,13 @@ def test_logs_are_filled_compared_and_shortened(broker, topic):
         filler = await read_batches(source, places[0], 0, 49_999, 0)
         assert records_from(filler, 0) == 49_999, "uncommitted readers see filler"
         await logs.delete_before(places[0], 50_000)
-        assert await logs.bounds(places) == {
+        assert await bounds_of(logs.reader, places, is_settled=True) == {
             places[0]: Log(50_000, 50_000),
             places[1]: Log(0, 3),
             places[2]: Log(0, 20),
         }
         before = both.logs(f"{topic}.offsets")
-        await before.open({topic})
+        await before.reader.open({topic})
         await before.fence([])
         logs.begin_window()
         assert await logs.fill(places[1], Fill(3, 4), 1) == 4, "a window opens the id again"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from mirror.kafka.cluster import Cluster
 from tests.integration.appliance import RunningAppliance
 from tests.integration.kafka_java import kafka_java
-from tests.integration.records import commit, create, end_offset, rows, write
+from tests.integration.records import commit, create, end_offset, messages, rows, write
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
@@ -50,22 +51,30 @@ def records(
     cluster: Any, topic: str, partition: int, isolation: str, *, start: int = OFFSET_BEGINNING
 ) -> dict[int, tuple[Any, ...]]:
     """Return what a consumer sees of a partition, by offset."""
-    options = {
-        "bootstrap.servers": cluster.bootstrap,
-        "group.id": "reads-on",
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "isolation.level": isolation,
+    return {
+        message.offset(): (message.key(), message.value(), message.headers(), message.timestamp()[1])
+        for message in messages(cluster, topic, partition, isolation=isolation, start=start)
     }
-    found = {}
-    with closing(Consumer(options)) as consumer:
-        consumer.assign([TopicPartition(topic, partition, start)])
-        while True:
-            message = consumer.poll(30)
-            assert message is not None, f"{topic} cannot be read"
-            if message.error() is not None:
-                return found
-            found[message.offset()] = (message.key(), message.value(), message.headers(), message.timestamp()[1])
+
+
+def own_mirror(
+    folder: Path,
+    primary: Any,
+    backup: Any,
+    topic: str,
+    alias: str,
+    *,
+    isolation: str = "read_committed",
+    extra: str = "",
+) -> RunningAppliance:
+    """Return a mirror of one topic with identical offsets, whose flow is that of one test."""
+    return RunningAppliance(
+        folder,
+        primary=primary.bootstrap,
+        backup=backup.bootstrap,
+        topics=topic,
+        extra=IDENTICAL.format(isolation) + extra,
+    ).call_source(alias)
 
 
 def start_offset(cluster: Any, topic: str, partition: int) -> int:
@@ -251,9 +260,7 @@ def test_killed_processes_and_lost_retention_shift_nothing(primary, backup, topi
     topic = topic.removeprefix("same-")  # the other mirror does not match it
     remote = f"killed.{topic}"
     create(primary, topic)
-    running = RunningAppliance(
-        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=IDENTICAL.format(isolation)
-    ).call_source("killed")
+    running = own_mirror(tmp_path, primary, backup, topic, "killed", isolation=isolation)
     with running:
         for _ in range(3):
             transactions(primary, topic, turns=4)
@@ -291,20 +298,18 @@ def test_offsets_of_groups_are_the_sources(primary, backup, topic, tmp_path):
     offsets = {f"{topic}-at-{at}": at for at in (0, 1, 17, end // 2, end - 1, end)}
     for group, at in offsets.items():
         commit(primary, group, topic, at)
-    appliance = RunningAppliance(
+    appliance = own_mirror(
         tmp_path,
-        primary=primary.bootstrap,
-        backup=backup.bootstrap,
-        topics=topic,
-        extra=f"""{IDENTICAL.format("read_committed")}
-groups = {topic}-at-.*
+        primary,
+        backup,
+        topic,
+        "groups",
+        extra=f"""groups = {topic}-at-.*
 sync.group.offsets.enabled = true
 sync.group.offsets.interval.seconds = 1
+emit.checkpoints.enabled = true
 emit.checkpoints.interval.seconds = 1
 """,
-    ).call_source("groups")
-    appliance.file.write_text(
-        appliance.file.read_text().replace("emit.checkpoints.enabled = false", "emit.checkpoints.enabled = true")
     )
     with appliance:
         assert_identical(primary, backup, topic, "read_committed", alias="groups")
@@ -326,13 +331,7 @@ def test_a_topic_that_differs_is_created_again_by_a_command(primary, backup, top
     transactions(primary, topic, turns=3)
     create(backup, remote, 2)
     write(backup, remote, rows(5))
-    appliance = RunningAppliance(
-        tmp_path,
-        primary=primary.bootstrap,
-        backup=backup.bootstrap,
-        topics=topic,
-        extra=IDENTICAL.format("read_committed"),
-    ).call_source("again")
+    appliance = own_mirror(tmp_path, primary, backup, topic, "again")
     with appliance:
         eventually(
             lambda: "positions reset --recreate" in appliance.log.read_text(),

@@ -1,4 +1,4 @@
-"""A cluster that a poll could not read, in a sentence: the cluster, its address, and what is unknown without it."""
+"""The sentence about a cluster that a poll could not read: its name, its address, the values that are unknown now."""
 
 from __future__ import annotations
 
