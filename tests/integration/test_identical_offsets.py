@@ -352,7 +352,7 @@ def test_consumers_go_on_with_the_sources_offsets(mirror, primary, backup, topic
     create(primary, topic)
     transactions(primary, topic)
     assert_identical(primary, backup, topic, isolation)
-    everything = records(primary, topic, 0, "read_committed")
+    everything = records(primary, topic, 0, isolation)  # what the flow copies
     offsets = sorted(everything)
     stopped = offsets[len(offsets) // 2]
     expected = [offset for offset in offsets if offset >= stopped]
