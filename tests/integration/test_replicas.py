@@ -52,6 +52,7 @@ class Racks:
     def state(self, topic: str) -> tuple[int, list[int]]:
         """Return the leader, and who is in sync."""
         found = AdminClient({"bootstrap.servers": self.bootstrap}).list_topics(topic, timeout=10).topics[topic]
+        assert 0 in found.partitions, f"the broker that answered has not heard of {topic} yet"
         part = found.partitions[0]
         return part.leader, sorted(part.isrs)
 
