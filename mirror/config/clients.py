@@ -118,6 +118,7 @@ class ProduceOptions:
     compression: str | None  # None keeps the codec each batch has; "none" sends uncompressed
     level: int | None = None  # of `compression`; None for Kafka's default
     batch_size: int  # bytes
+    linger_s: float  # how long a record may wait for others
     max_request_size: int  # bytes of a request; a batch that is larger goes alone, unless it is larger than:
     largest_batch: int | None  # bytes: a given max.request.size; None: the target's own limits decide
     transaction_timeout_ms: int  # after which a broker aborts an unfinished transaction
@@ -251,6 +252,7 @@ def produce_options(java: Mapping[str, str]) -> ProduceOptions:
         compression=compression,
         level=levels.get(compression or ""),
         batch_size=_value(java, "batch.size"),
+        linger_s=_value(java, "linger.ms") / 1000,
         max_request_size=(request_bytes := _value(java, "max.request.size")),
         largest_batch=request_bytes if "max.request.size" in java else None,
         transaction_timeout_ms=_value(java, "transaction.timeout.ms"),

@@ -298,6 +298,11 @@ TABLE = (
     _producer("compression.zstd.level", LEVEL, None, shown_default="3")("Level of the codec `zstd`, -131072 to 22."),
     # Java's 16 KiB costs a round trip per few records; 1 MiB is the default limit of a broker.
     _producer("batch.size", integer(1), "1048576")("Maximum size of a batch, in bytes. Java's default is 16384."),
+    _producer("linger.ms", integer(0), "5")(
+        "How long a record may wait at the source for others, in ms. After a small fetch, the next one waits for this time. Its "
+        "records take one request to the target, and small batches of a partition become one. A longer time saves CPU at low "
+        "rates; `0` gives the lowest latency. The default is that of Kafka 4.0."
+    ),
     _producer("max.request.size", integer(1), "1048576")(
         "Maximum size of a request, in bytes. If the key is set, a larger batch of the source is split until it fits, and a "
         "single record that does not fit pauses its partition, as Java's client refuses it. If the key is not set, a larger "

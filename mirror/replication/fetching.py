@@ -35,12 +35,12 @@ EACH_S = 1e-4  # for each one more
 SMALL_BYTES = 64 << 10  # a fetch that returns more is worth its cost: that is how a backlog is read
 
 
-def fetch_delay_s(topic_partitions: int, received_bytes: int) -> float:
+def fetch_delay_s(topic_partitions: int, received_bytes: int, linger_s: float) -> float:
     """Return the pause (s) after a fetch, by its partitions and returned bytes.
 
-    A fetch that returned nothing has waited at the broker.
+    Meanwhile records gather at the source. A fetch that returned nothing has waited at the broker.
     """
-    return max(0, topic_partitions - FREE) * EACH_S if 0 < received_bytes <= SMALL_BYTES else 0.0
+    return max(linger_s, (topic_partitions - FREE) * EACH_S) if 0 < received_bytes <= SMALL_BYTES else 0.0
 
 
 log = logging.getLogger("mirror")
@@ -76,6 +76,7 @@ class Fetching:
     source: Source  # reads the source
     partitions: Mapping[TopicPartition, Partition]  # by topic and partition of the source
     options: FetchOptions  # how to read
+    linger_s: float  # how long a record may wait at the source for others
     read_ahead: ReadAhead  # queues what was read
     pauses: Pauses  # pause what cannot be read
     # what had data at the end of an earlier window; the others begin as idle ones
@@ -195,8 +196,8 @@ class Fetching:
                     self._asked_busy.pop(node, None)
                 self._asked_s.pop((node, is_cold), None)
                 self.read_ahead.unreserve(share)
-            if left_s := fetch_delay_s(len(wanted), received):
-                await asyncio.sleep(left_s)
+            if delay_s := fetch_delay_s(len(wanted), received, self.linger_s):
+                await asyncio.sleep(delay_s)
 
     def _read_from_leaders(self, node: int) -> None:
         """Read from the leaders again if a replica fails, for the rest of the window."""

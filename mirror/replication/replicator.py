@@ -41,6 +41,7 @@ class Replicator:
     target: Target  # writes the target
     partitions: Sequence[Partition]  # what to replicate, each at its position
     fetch: FetchOptions  # how to read
+    linger_s: float  # how long a record may wait at the source for others
     read_ahead: ReadAhead  # holds what was read
     repacking: Repacking  # makes of it what is sent
     pauses: Pauses  # those of the same partitions
@@ -81,6 +82,7 @@ class Replicator:
             source=self.source,
             partitions=by_key,
             options=self.fetch,
+            linger_s=self.linger_s,
             read_ahead=self.read_ahead,
             pauses=self.pauses,
             busy_before=self.busy_before,

@@ -465,7 +465,7 @@ def replicator_of(
         logged_reasons: Has what this process logged of them.
         comparison: How logs are compared, if some partitions have identical offsets.
     """
-    target, read_ahead = connections.target, ReadAhead()
+    target, read_ahead, produce = connections.target, ReadAhead(), produce_options(plan.producer)
     pauses = Pauses(
         name=plan.name,
         target=target,
@@ -480,8 +480,9 @@ def replicator_of(
         target=target,
         partitions=partitions,
         fetch=fetch_options(plan.consumer),
+        linger_s=produce.linger_s,
         read_ahead=read_ahead,
-        repacking=Repacking(produce_options(plan.producer), read_ahead),
+        repacking=Repacking(produce, read_ahead),
         pauses=pauses,
         delivery=delivery,
         identities=Identities(plan, connections.source, target, logged_reasons),

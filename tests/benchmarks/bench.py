@@ -53,7 +53,7 @@ class Case:
     compression: str = "lz4"
     is_exactly_once: bool = False
     is_idle: bool = False
-    linger_ms: int = 0  # of MirrorMaker's producer; ours has none
+    linger_ms: int = 0  # of the target's producer, on both sides
     limit: float = 0.0  # least share of what the brokers take from bare clients; 0: that is not measured
     targets: dict[str, float] = field(default_factory=dict)  # ratio ours / MirrorMaker 2
 
@@ -192,7 +192,7 @@ CASES = (
     ),
     Case(
         number=14,
-        name="latency at 500 records/s, 8 partitions, MirrorMaker at linger 5 ms",
+        name="latency at 500 records/s, 8 partitions, linger 5 ms",
         records=0,
         size=200,
         partitions=8,
@@ -297,7 +297,7 @@ class Bench:
             topics=topic,
             compression=case.compression,
             is_exactly_once=case.is_exactly_once,
-            linger_ms=case.linger_ms if side == "mm2" else 0,
+            linger_ms=case.linger_ms,
         )
         remote = f"{alias}.{topic}"
         began = time.monotonic()

@@ -272,6 +272,7 @@ def test_produce_defaults_and_values():
     assert clients.produce_options({}) == ProduceOptions(
         compression=None,
         batch_size=1_048_576,
+        linger_s=0.005,
         max_request_size=1_048_576,
         largest_batch=None,
         transaction_timeout_ms=60_000,
@@ -279,12 +280,13 @@ def test_produce_defaults_and_values():
     java = {
         "compression.type": "zstd",
         "batch.size": "7",
+        "linger.ms": "20",
         "max.request.size": "8",
         "acks": "-1",
         "transaction.timeout.ms": "9",
     }
     assert clients.produce_options(java) == ProduceOptions(
-        compression="zstd", batch_size=7, max_request_size=8, largest_batch=8, transaction_timeout_ms=9
+        compression="zstd", batch_size=7, linger_s=0.02, max_request_size=8, largest_batch=8, transaction_timeout_ms=9
     )
     assert clients.produce_options({"acks": "all", "compression.type": "none"}).compression == "none"
     levels = {"compression.lz4.level": "12", "compression.zstd.level": "-5"}
@@ -311,7 +313,7 @@ def test_bad_fetch_and_produce_values_are_refused(translate, java, named):
 
 
 def test_unmapped_keys_are_listed_per_role():
-    java = BOOTSTRAP | {"acks": "all", "fetch.min.bytes": "1", "linger.ms": "5", "enable.idempotence": "False"}
-    assert clients.unmapped("producer", java) == ("fetch.min.bytes", "linger.ms", "enable.idempotence")
-    assert clients.unmapped("consumer", java) == ("acks", "linger.ms", "enable.idempotence")
+    java = BOOTSTRAP | {"acks": "all", "fetch.min.bytes": "1", "max.block.ms": "5", "enable.idempotence": "False"}
+    assert clients.unmapped("producer", java) == ("fetch.min.bytes", "max.block.ms", "enable.idempotence")
+    assert clients.unmapped("consumer", java) == ("acks", "max.block.ms", "enable.idempotence")
     assert clients.unmapped("producer", {"enable.idempotence": "true"}) == ()

@@ -23,24 +23,32 @@ from tests.unit.test_fetching import fetchers, stamped_batch
 FETCHES = 4
 
 
-def test_a_few_topic_partitions_are_asked_for_at_once_again():
-    assert fetch_delay_s(1, 1) == fetch_delay_s(FREE, 1) == 0.0
+LINGER_S = 0.02
 
 
-def test_many_are_asked_for_when_the_broker_has_had_time_for_others():
-    assert fetch_delay_s(FREE + 100, 1) == pytest.approx(100 * EACH_S)
+def test_without_linger_a_few_topic_partitions_are_fetched_again_at_once():
+    assert fetch_delay_s(1, 1, 0.0) == fetch_delay_s(FREE, 1, 0.0) == 0.0
 
 
-def test_after_an_empty_answer_nobody_waits():
-    assert fetch_delay_s(5_000, 0) == 0.0
+def test_records_gather_for_as_long_as_linger_ms():
+    assert fetch_delay_s(1, 1, LINGER_S) == fetch_delay_s(FREE + 100, 1, LINGER_S) == LINGER_S
 
 
-def test_who_catches_up_does_not_wait():
-    assert fetch_delay_s(5_000, SMALL_BYTES) > 0.0
-    assert fetch_delay_s(5_000, SMALL_BYTES + 1) == 0.0
+def test_many_topic_partitions_are_fetched_again_when_the_broker_has_had_time_for_others():
+    assert fetch_delay_s(FREE + 100, 1, 0.0) == pytest.approx(100 * EACH_S)
+    assert fetch_delay_s(FREE + 1_000, 1, LINGER_S) == pytest.approx(1_000 * EACH_S)
 
 
-def gaps_s(topic_partitions: int) -> list[float]:
+def test_after_a_fetch_without_records_the_next_one_follows_at_once():
+    assert fetch_delay_s(5_000, 0, LINGER_S) == 0.0
+
+
+def test_a_backlog_is_read_without_pauses():
+    assert fetch_delay_s(5_000, SMALL_BYTES, LINGER_S) > 0.0
+    assert fetch_delay_s(5_000, SMALL_BYTES + 1, LINGER_S) == 0.0
+
+
+def gaps_s(topic_partitions: int, *, linger_s: float = 0.0) -> list[float]:
     """Return the times between fetches of so many busy topic-partitions, whose source answers each at once with a record."""
 
     async def run() -> list[float]:
@@ -61,7 +69,7 @@ def gaps_s(topic_partitions: int) -> list[float]:
         source.leader.return_value = 1
         source.fetch = fetch
         partitions = {key: Partition(PlannedPartition("t", "a.t", key[1], ""), 0, 0) for key in keys}
-        fetching = fetchers(source, partitions, busy=keys)
+        fetching = fetchers(source, partitions, busy=keys, linger_s=linger_s)
         fetching.follow_leaders()
         async with asyncio.timeout(10):
             await is_over.wait()
@@ -71,7 +79,13 @@ def gaps_s(topic_partitions: int) -> list[float]:
     return asyncio.run(run())
 
 
-def test_a_fetcher_heeds_it():
+def test_a_fetcher_lingers():
+    found = gaps_s(FETCHES + 1, linger_s=LINGER_S)
+    assert len(found) == FETCHES
+    assert min(found) >= LINGER_S * 0.9
+
+
+def test_a_fetcher_of_many_topic_partitions_gives_the_broker_time():
     found = gaps_s(FREE + 300)
     assert len(found) == FETCHES
     assert min(found) >= 300 * EACH_S * 0.9

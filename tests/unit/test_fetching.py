@@ -42,6 +42,7 @@ def fetchers(
     *,
     busy: Collection[TopicPartition],
     on_doubt: Callable[[Partition], None] = lambda _: None,
+    linger_s: float = 0.0,
 ) -> Fetching:
     """Return the fetchers of a flow, in a rack, which have not begun."""
     return Fetching(
@@ -49,6 +50,7 @@ def fetchers(
         source=source,
         partitions=partitions,
         options=fetch_options({"client.rack": "here"}),
+        linger_s=linger_s,
         read_ahead=ReadAhead(),
         pauses=create_autospec(Pauses, instance=True),
         busy_before=busy,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mirror.config.clients import ProduceOptions
+from mirror.config.clients import produce_options
 from mirror.kafka.errors import BrokerError, ErrorCode
 from mirror.kafka.producer import NotAppendedError
 from mirror.model.flow_plan import PlannedPartition
@@ -21,9 +21,7 @@ from mirror.replication.read_ahead import ReadAhead
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
 
-PRODUCE = ProduceOptions(
-    compression=None, batch_size=1 << 18, max_request_size=1 << 20, largest_batch=None, transaction_timeout_ms=60_000
-)
+PRODUCE = produce_options({"batch.size": str(1 << 18)})
 NO_LEADER = NotAppendedError(BrokerError(ErrorCode.leader_not_available))
 TOO_FEW = NotAppendedError(BrokerError(ErrorCode.not_enough_replicas))
 GONE = NotAppendedError(BrokerError(ErrorCode.unknown_topic_or_partition))

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from mirror.config.clients import ProduceOptions
+from mirror.config.clients import produce_options
 from mirror.handover.lease import LeaseStatus
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError
 from mirror.kafka.producer import NotAppendedError, UncertainError, WithdrawnError
@@ -27,9 +27,7 @@ from mirror.replication.replicator import WITHDRAWS_S, withdraw_late
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
 
-PRODUCE = ProduceOptions(
-    compression=None, batch_size=1 << 18, max_request_size=1 << 20, largest_batch=None, transaction_timeout_ms=60_000
-)
+PRODUCE = produce_options({"batch.size": str(1 << 18)})
 LONGEST_S = 0.1
 PLAN = FlowPlan(
     source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(), transaction_ms=int(LONGEST_S * 1000)
