@@ -64,7 +64,8 @@ class LeaseTerm:
     @property
     def is_valid(self) -> bool:
         """True while no other window can have taken the slot over."""
-        return all(0 <= now - asked < VALID_S for now, asked in zip(self.now(), self._asked, strict=True))
+        (monotonic, wall), (asked_monotonic, asked_wall) = self.now(), self._asked
+        return 0 <= monotonic - asked_monotonic < VALID_S and 0 <= wall - asked_wall < VALID_S
 
 
 class LeaseStatus(Enum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 from mirror.model.topic_partition import TopicPartition
@@ -28,6 +29,9 @@ class FetchPosition(NamedTuple):
     max_bytes: int
     topic_id: uuid.UUID | None = None
     last_epoch: int = -1
+
+
+_topic_id_of = attrgetter("topic_id")
 
 
 class Delta(NamedTuple):
@@ -55,25 +59,31 @@ class FetchSession:
 
     A: After a response, the broker's session holds exactly what the last request wanted.
     B: After an error, or a request without a response, the next request names everything.
+
+    Attributes:
+        names: Topics by id, of all that the session has named.
     """
 
     def __init__(self) -> None:
         self._id = _NO_ID
         self._epoch = _FULL
+        self._has_ids = False  # all topics are named by their ids
         self._held: dict[TopicPartition, FetchPosition] = {}
         self._asked: dict[TopicPartition, FetchPosition] = {}
+        self.names: dict[uuid.UUID | None, str] = {}
 
     def next(self, wanted: Mapping[TopicPartition, FetchPosition]) -> Delta:
         """Return what the next request names; the request asks for all of `wanted`."""
-        has_ids = all(one.topic_id is not None for one in wanted.values())
-        if self._epoch != _FULL and has_ids != all(one.topic_id is not None for one in self._held.values()):
+        has_ids = all(map(_topic_id_of, wanted.values()))
+        if has_ids != self._has_ids:
             self.reset()  # names and ids do not mix in a session
-        self._asked = dict(wanted)
+        self._asked, self._has_ids = dict(wanted), has_ids
+        held = self._held
+        changed = {key: at for key, at in wanted.items() if held.get(key) != at} if held else wanted
+        self.names |= {at.topic_id: topic for (topic, _), at in changed.items()}
         if self._epoch == _FULL:
             return Delta(self._id, _FULL, wanted, {}, {}, has_ids)
-        held = self._held
-        changed = {key: at for key, at in wanted.items() if held.get(key) != at}
-        forgotten = {key: at for key, at in held.items() if key not in wanted}
+        forgotten = {key: held[key] for key in held.keys() - wanted.keys()}
         replaced = {key: held[key] for key, at in changed.items() if key in held and held[key].topic_id != at.topic_id}
         return Delta(self._id, self._epoch, changed, forgotten, replaced, has_ids)
 
@@ -90,6 +100,7 @@ class FetchSession:
         """Name everything next time; the broker closes the session that there may be."""
         self._epoch = _FULL
         self._held = {}
+        self.names = {}
 
     def lost(self) -> None:
         """Begin again: the broker knows no such session."""

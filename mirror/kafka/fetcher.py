@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -137,7 +138,7 @@ class Source:
             session.reset()
             raise BrokerError(code, f"fetch from broker {node}")
         session.answered(getattr(answer, "session_id", 0))
-        parts = parts_of(answer, wanted)
+        parts = parts_of(answer, session.names)
         for part in parts:
             if part.error is not ErrorCode.none:
                 endpoints = getattr(answer, "node_endpoints", ())
@@ -151,7 +152,7 @@ class Source:
         has_ids = all(one.topic_id is not None for one in wanted.values())
         answer = await self._client.ask(node, fetch_request(Delta(0, NO_SESSION, wanted, {}, {}, has_ids), limits))
         check(getattr(answer, "error_code", ErrorCode.none), f"fetch from broker {node}")
-        return parts_of(answer, wanted)
+        return parts_of(answer, {at.topic_id: topic for (topic, _), at in wanted.items()})
 
     async def offsets(
         self,
@@ -175,9 +176,8 @@ class Source:
         )
 
 
-def parts_of(answer: Any, wanted: Mapping[TopicPartition, FetchPosition]) -> list[Fetched]:
-    """Return a response's part of each partition, by the topics' names."""
-    names = {at.topic_id: topic for (topic, _), at in wanted.items()}
+def parts_of(answer: Any, names: Mapping[uuid.UUID | None, str]) -> list[Fetched]:
+    """Return a response's parts of partitions; `names` are topic names by id."""
     return [
         _fetched(topic, part)
         for found in answer.responses

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -24,6 +25,7 @@ class TopicIds(NamedTuple):
         return f"{self.source}:{self.target}" if self.target else self.source
 
     @classmethod
+    @lru_cache(maxsize=1 << 14)
     def parse(cls, text: str) -> TopicIds:
         """Read back what str() returned."""
         source, _, target = text.partition(":")  # which no id has: they are base64

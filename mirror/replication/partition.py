@@ -150,6 +150,25 @@ class FetchState:
     truncated_to: int | None = None  # up to where the log has what was read, if that is before the position
     is_hot: bool = True  # it had data lately
     last_data_s: float = 0.0
+    _from: FetchPosition | None = None  # of the last fetch, and the ids that it is of
+    _from_ids: str = ""
+
+    def begins(self, offset: int, max_bytes: int, last_epoch: int, ids: str) -> FetchPosition:
+        """Return where the next fetch begins; the same object as before if nothing has changed.
+
+        A fetch of many idle partitions compares identities first.
+        """
+        at = self._from
+        if (
+            at is None
+            or at.offset != offset
+            or at.last_epoch != last_epoch
+            or at.max_bytes != max_bytes
+            or self._from_ids != ids
+        ):
+            at = self._from = FetchPosition(offset, max_bytes, id_of(TopicIds.parse(ids).source), last_epoch)
+            self._from_ids = ids
+        return at
 
     def follow_replica(self, node: int) -> None:
         """Read from a replica, whose high watermark may be lower."""
@@ -253,8 +272,6 @@ class Partition:
     has_arrived: bool = False  # something of it, in this window
     tally: Tally = field(default_factory=Tally)
     gaps: list[Gap] = field(default_factory=list)  # that the ledger does not have yet
-    _from: FetchPosition | None = None  # of the last fetch, and the ids that it is of
-    _from_ids: str = ""
 
     def __post_init__(self) -> None:
         self.on_source, self.on_target = self.assigned.on_source, self.assigned.on_target
@@ -483,16 +500,8 @@ class Partition:
         self.pause.begin(Pause.REPLACED, reason)
 
     def fetched_from(self, max_bytes: int) -> FetchPosition:
-        """Return where to fetch from, by the topic id of the position if known.
-
-        The same object as before if nothing has changed: a fetch of many idle partitions compares identities first.
-        """
-        at, place = self._from, (self.position, max_bytes, self.epochs.last, self.ids)
-        if at is None or (at.offset, at.max_bytes, at.last_epoch, self._from_ids) != place:
-            topic_id = id_of(TopicIds.parse(self.ids).source)
-            at = self._from = FetchPosition(self.position, max_bytes, topic_id, self.epochs.last)
-            self._from_ids = self.ids
-        return at
+        """Return where to fetch from, by the topic id of the position if known."""
+        return self.fetch.begins(self.position, max_bytes, self.epochs.last, self.ids)
 
     @property
     def remote_id(self) -> uuid.UUID | None:

@@ -93,7 +93,11 @@ class Sending:
 
     def send_next(self, partition: Partition) -> None:
         """Send the next batch of a partition, unless one is in flight: that keeps the order."""
-        if self._is_stopping or partition.in_flight or not self._admit(partition):
+        if self._is_stopping or partition.in_flight:
+            return
+        if partition.backlog.is_empty and partition.remote_log is None:
+            return  # a remote log with identical offsets may have a gap to fill
+        if not self._admit(partition):
             return
         if self.lease is not None and not self.lease.is_valid:
             self._without_lease[partition] = None

@@ -94,6 +94,7 @@ def test_a_broker_fetches_what_was_wanted_in_the_request_that_it_answers(steps, 
             if code is ErrorCode.none:
                 session.answered(session_id)
                 uses_ids = has_ids and event != "unknown ids"
+                assert not uses_ids or {session.names[at.topic_id] for at in wanted.values()} == {t for t, _ in wanted}
                 assert broker.fetches == {
                     ((at.topic_id if uses_ids else topic), partition): (at.offset, 100)
                     for (topic, partition), at in wanted.items()
@@ -130,7 +131,7 @@ def test_fetch_responses_map_topic_ids_to_names_and_skip_unrequested_topics():
     answer = module.FetchResponse(
         throttle_time=timedelta(0), error_code=ErrorCode.none, responses=(topic(IDS[0], 1), topic(IDS[1], 0))
     )
-    wanted = {("t", 1): FetchPosition(0, 100, IDS[0])}
-    assert parts_of(answer, wanted) == [Fetched("t", 1, ErrorCode.none, 9, -1, [(4, 2)], b"abc")]
+    names = {IDS[0]: "t"}
+    assert parts_of(answer, names) == [Fetched("t", 1, ErrorCode.none, 9, -1, [(4, 2)], b"abc")]
     named = SimpleNamespace(responses=[SimpleNamespace(topic="t", partitions=answer.responses[0].partitions)])
-    assert parts_of(named, wanted) == parts_of(answer, wanted)
+    assert parts_of(named, names) == parts_of(answer, names)
