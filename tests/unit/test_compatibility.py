@@ -1,6 +1,6 @@
 """docs/compatibility.md: each key has a row, each promise a test, and the program does what the row describes.
 
-`tests/data/tested-by.json` names the tests of each row, by section and first cell. docs/reference/tested-by.md is written from it.
+`tests/data/tested-by.json` names the tests of each row, by section and first cell: the source of docs/reference/tested-by.md.
 """
 
 from __future__ import annotations
