@@ -121,7 +121,9 @@ def test_the_page_of_tests_is_up_to_date(request):
     if request.config.getoption("--update-golden"):
         TESTED_BY.write_text(page_of_tests())
     else:
-        assert TESTED_BY.read_text() == page_of_tests(), "docs/reference/tested-by.md differs; --update-golden writes it"
+        assert TESTED_BY.read_text() == page_of_tests(), (
+            "docs/reference/tested-by.md differs; --update-golden writes it"
+        )
 
 
 def test_every_feature_with_tests_has_its_row():
