@@ -266,9 +266,9 @@ def _of_shared(scope: Scope, plan: FlowPlan) -> Iterable[str]:
 
 
 def sentences(ahead: Preflight) -> list[str]:
-    """Return what a person reads of it first."""
-    missing = "not known" if ahead.missing is None else f"{ahead.missing:,} records"
+    """Return the sentences of the plan about losses and time."""
+    missing = "unknown" if ahead.missing is None else f"{ahead.missing:,} records"
     if ahead.is_source_lost:
         return [f"seen on the source and not on the target: {missing}"]
-    takes = "not known" if ahead.takes_s is None else f"about {duration(ahead.takes_s)}"
-    return [f"would be lost if the source was gone now: {missing}", f"should take: {takes}"]
+    takes = "unknown" if ahead.takes_s is None else f"about {duration(ahead.takes_s)}"
+    return [f"would be lost if the source failed now: {missing}", f"should take: {takes}"]

@@ -200,7 +200,7 @@ def start_reverse(work: StepContext) -> StepResult:
     """Resume the reverse flow if a switch paused it, and check that it is replicated."""
     scope = work.scope
     if scope.back is None:
-        return StepResult(["no flow back is asked for"])
+        return StepResult(["no reverse flow is needed"])
     back = scope.reversed()
     plan = back.plan()
     known = paused_topics(read_positions(back.flow, plan.group), plan.paused_key)

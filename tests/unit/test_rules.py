@@ -622,6 +622,17 @@ def test_who_is_woken_reads_in_the_runbook_to_whom_to_turn():
     assert {name for name, text in sections.items() if "**Escalate.**" in text} == critical
 
 
+def test_the_runbook_searches_the_log_for_texts_that_the_program_logs():
+    page = (ROOT / "docs" / "runbook.md").read_text()
+    searched = re.findall(r"journalctl -u kafka-mirror(?: --since \S+)? \| grep (?:-[A-Z]\w* |-[a-z] )*(['\"])(.+?)\1", page)
+    texts = {text for _, pattern in searched for text in re.split(r"\\?\|", pattern)}
+    assert len(texts) > 15
+    source = "".join(path.read_text() for path in (ROOT / "mirror").rglob("*.py"))
+    source = re.sub(r'"\s*\n\s*f?"', "", source)  # a text over several lines
+    of_others = {"started", "exited", "kafka-mirror:", "A->B"}
+    assert {text for text in texts - of_others if text not in source} == set()
+
+
 @needs_promtool
 def test_the_runbooks_queries_read_what_there_is(tmp_path):
     """As they are copied into Prometheus."""

@@ -395,7 +395,7 @@ def test_a_dry_run_prints_steps_costs_and_blockers():
     assert "switch a->b" in text
     assert re.search(r"t +a\.t +2 +30 +1\.5 s", text)
     assert "2 groups, 1 with members on a" in text
-    assert "would be lost if the source was gone now: 30 records" in text
+    assert "would be lost if the source failed now: 30 records" in text
     assert "should take: about 18.0 s" in text
     assert [step.value for step in STEPS[Kind.SWITCH]] == re.findall(r"^  - (\w+)", text, re.MULTILINE)
     assert text.endswith("warning: settings of 1 remote topic differ: a.t\nblocked: no process replicates a->b\n")
@@ -404,8 +404,8 @@ def test_a_dry_run_prints_steps_costs_and_blockers():
 def test_what_is_not_known_is_said_to_be_so():
     unknown = replace(AHEAD, topics=(replace(AHEAD.topics[0], missing=None, waits_s=None),))
     text = ahead_text(RUN, unknown)
-    assert "would be lost if the source was gone now: not known" in text
-    assert "should take: not known" in text
+    assert "would be lost if the source failed now: unknown" in text
+    assert "should take: unknown" in text
     stuck = replace(AHEAD, topics=(replace(AHEAD.topics[0], records_per_s=0.0),))
     assert stuck.takes_s is None, "what does not move never arrives"
 
@@ -643,7 +643,7 @@ def test_a_source_that_is_lost_has_steps_and_costs_of_its_own():
     assert "seen on the source and not on the target: 30 records" in text
     assert "should take" not in text
     assert "move each group to where its last checkpoint leads" in text
-    assert text.endswith("let producers write on b, where an earlier switch back has fenced it\n")
+    assert text.endswith("remove the fence that an earlier switch-back left on b\n")
 
 
 def test_a_failover_removes_the_fence_of_a_switch_and_names_other_denies():
