@@ -624,7 +624,9 @@ def test_who_is_woken_reads_in_the_runbook_to_whom_to_turn():
 
 def test_the_runbook_searches_the_log_for_texts_that_the_program_logs():
     page = (ROOT / "docs" / "runbook.md").read_text()
-    searched = re.findall(r"journalctl -u kafka-mirror(?: --since \S+)? \| grep (?:-[A-Z]\w* |-[a-z] )*(['\"])(.+?)\1", page)
+    searched = re.findall(
+        r"journalctl -u kafka-mirror(?: --since \S+)? \| grep (?:-[A-Z]\w* |-[a-z] )*(['\"])(.+?)\1", page
+    )
     texts = {text for _, pattern in searched for text in re.split(r"\\?\|", pattern)}
     assert len(texts) > 15
     source = "".join(path.read_text() for path in (ROOT / "mirror").rglob("*.py"))
