@@ -177,7 +177,7 @@ def ignored(tmp_path: Path, key: str, value: str) -> bool:
 
 
 @pytest.mark.parametrize("row", rows(FLOW, WORKER, EXACTLY_ONCE, REMOVED), ids=lambda row: row.keys[0])
-def test_keys_have_an_effect_where_the_row_says_so(row, tmp_path):
+def test_keys_have_the_effect_that_their_row_describes(row, tmp_path):
     is_idle = row.cells["kafka-mirror"] in ("without effect", "not yet")
     for key in row.keys:
         full = re.sub(r"^B\.", "backup.", key).replace("*", "x")
@@ -189,7 +189,7 @@ def test_keys_have_an_effect_where_the_row_says_so(row, tmp_path):
 
 
 @pytest.mark.parametrize("row", rows(CLIENTS), ids=lambda row: row.keys[0])
-def test_keys_of_clients_are_mapped_where_the_row_says_so(row):
+def test_keys_of_clients_are_mapped_as_their_row_describes(row):
     is_idle = row.cells["kafka-mirror"] == "without effect"
     for key in (key for key in row.keys if "*" not in key):
         is_known = any(is_mapped(role, key, "true") for role in ("consumer", "producer", "admin"))

@@ -84,7 +84,7 @@ def test_live_traffic_is_within_the_objective():
         ({"stalled": ["a.t-1"], "missing": 7}, "records wait in 1 partition, and none is copied: a.t-1"),
     ],
 )
-def test_what_blocks_a_planned_switch_is_named(changes, word):
+def test_each_blocker_of_a_planned_switch_is_named(changes, word):
     found = but(**changes)
     assert found.planned is Planned.NOT_READY
     assert any(word in blocker for blocker in found.blockers), found.blockers
@@ -154,7 +154,7 @@ def test_unknown_is_never_within_the_objective_and_each_answer_has_a_reason(**fa
     assert found.is_healthy == is_go
 
 
-def test_facts_come_from_rows_and_from_what_the_appliance_tells():
+def test_facts_come_from_rows_and_from_metrics_of_the_process():
     def row(partition, offset, end, status=Status.OK, **more):
         return LagRow(
             group="a->b",

@@ -31,11 +31,11 @@ def test_many_are_asked_for_when_the_broker_has_had_time_for_others():
     assert fetch_delay_s(FREE + 100, 1) == pytest.approx(100 * EACH_S)
 
 
-def test_after_an_empty_answer_nobody_waits():
+def test_after_an_empty_response_there_is_no_delay():
     assert fetch_delay_s(5_000, 0) == 0.0
 
 
-def test_who_catches_up_does_not_wait():
+def test_a_lagging_partition_is_fetched_without_delay():
     assert fetch_delay_s(5_000, SMALL_BYTES) > 0.0
     assert fetch_delay_s(5_000, SMALL_BYTES + 1) == 0.0
 

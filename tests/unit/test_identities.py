@@ -115,7 +115,7 @@ def test_a_position_that_an_operator_is_to_set_is_never_written_over(is_known_by
     assert beside.pending(EVERYTHING_IS_THERE).offsets == {("a.t", 0): (AT, str(PositionMetadata("old:there", TAIL)))}
 
 
-def test_what_was_never_replicated_is_of_the_topic_that_is_there():
+def test_a_partition_without_records_gets_the_present_topic_id():
     made = plan(OnRecreated.STOP)
     partition = placed(made, made.partitions[0], None, LoggedReasons(), from_earliest=True, is_uncertain=True)
     identified(made, partition, TopicIds("new", "there"), LoggedReasons())

@@ -62,7 +62,7 @@ def test_a_keytab_or_a_ticket_cache_logs_in_and_gssapi_is_the_default_as_in_java
         (java(f"{KEYTAB} isInitiator=false"), JAAS, "isInitiator is not supported"),
     ],
 )
-def test_what_would_log_in_as_somebody_else_or_nobody_is_refused(installed, given, key, named):
+def test_a_setting_that_would_use_another_login_is_refused(installed, given, key, named):
     refused_by_key_without_secrets(given, key, named)
 
 

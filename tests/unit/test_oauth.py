@@ -108,7 +108,7 @@ def test_kafkas_own_handler_is_accepted(package):
         (java() | {JAAS: f"{JNDI} required x=y;"}, JAAS, f"{JNDI} is not supported"),
     ],
 )
-def test_what_is_refused_is_named_without_secrets(given, key, named):
+def test_a_refused_setting_is_named_without_secrets(given, key, named):
     refused_by_key_without_secrets(given, key, named)
 
 
@@ -135,7 +135,7 @@ def test_a_token_is_renewed_before_it_ends_and_kept_where_that_fails(endpoint, m
     assert len(endpoint.asked) == 3
 
 
-def test_who_is_refused_does_not_ask_again_at_once(endpoint):
+def test_a_refused_token_request_is_not_repeated_at_once(endpoint):
     tokens = given(endpoint, secret="hunter3")
     for _ in range(3):
         with pytest.raises(oauth.NoToken, match=r"no token from http://127\.0\.0\.1:\d+: HTTP status 401$"):
@@ -176,7 +176,7 @@ def test_extensions_of_the_login_reach_both_clients(endpoint):
     assert endpoint.asked == [{"grant_type": ["client_credentials"], "scope": ["all"]}]
 
 
-def test_an_endpoint_that_is_not_there_is_told_as_such():
+def test_a_missing_token_endpoint_is_reported_as_refused():
     with TokenEndpoint("me", "hunter2") as gone:
         pass
     with pytest.raises(oauth.NoToken, match="refused"):

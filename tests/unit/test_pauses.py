@@ -146,7 +146,7 @@ def test_a_standstill_without_an_outcome_is_left_to_a_later_window():
     played(scene, one)
 
 
-def test_standstills_are_logged_in_one_line_and_once(caplog):
+def test_partitions_that_pause_together_are_logged_in_one_line(caplog):
     several = [partition(f"t{number}") for number in range(3)]
 
     def scene(pauses: Pauses, _target: Target) -> None:
@@ -161,7 +161,7 @@ def test_standstills_are_logged_in_one_line_and_once(caplog):
     ]
 
 
-def test_what_is_absent_is_tried_again_unless_it_was_there_before():
+def test_an_absent_partition_is_retried_unless_it_existed_before():
     never, before = partition(), partition()
     before.tail.runs.add(0, 0, 3)
 
@@ -185,7 +185,7 @@ def test_what_is_absent_is_tried_again_unless_it_was_there_before():
         pytest.param(lambda _, one: one.pause.begin(Pause.OUTCOME_UNKNOWN, "may arrive"), id="outcome unknown"),
     ],
 )
-def test_an_operators_pause_goes_on_top_of_every_other_and_ends_none(begin):
+def test_a_pause_by_an_operator_neither_replaces_nor_ends_another_pause(begin):
     """Not that of a topic that was deleted and created again either: nothing of it may be fetched from the old position."""
     one = partition()
 

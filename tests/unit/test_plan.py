@@ -58,7 +58,7 @@ def test_a_log_is_as_large_as_its_largest_replica_and_a_volume_counts_once():
     assert found.free == 70
 
 
-def test_what_a_broker_does_not_tell_is_not_known():
+def test_disk_space_that_a_broker_does_not_report_is_unknown():
     assert joined([answer((40, {})), answer((-1, {}))]).free is None
     assert joined([]).free is None
     with pytest.raises(BrokerError, match="CLUSTER_AUTHORIZATION_FAILED"):

@@ -97,7 +97,7 @@ from mirror.config.table import FLOW_DEFAULTS
         ("primary->backup.topics.whitelist = x", "5: primary->backup.topics.whitelist: is no setting of MirrorMaker 2"),
     ],
 )
-def test_what_would_be_mirrored_or_secured_otherwise_is_refused(refusal, line, expected):
+def test_a_setting_that_would_change_records_or_security_is_refused(refusal, line, expected):
     assert refusal(line).startswith(expected)
 
 
@@ -124,7 +124,7 @@ def test_what_would_be_mirrored_or_secured_otherwise_is_refused(refusal, line, e
         "primary.consumer.metadata.max.idle.ms = 1",
     ],
 )
-def test_what_makes_no_difference_is_not_refused(settings, line):
+def test_a_setting_without_effect_is_not_refused(settings, line):
     assert settings(line).flows
 
 
@@ -134,7 +134,7 @@ def test_no_setting_of_a_flow_is_taken_for_a_slip_of_another_one(settings):
             assert settings(f"primary->backup.{key} = {default}".replace("\\", "\\\\")).ignored == ()
 
 
-def test_a_backslash_that_java_drops_is_told(settings):
+def test_a_backslash_that_java_drops_is_noted(settings):
     assert [note.partition(": ")[2] for note in settings(r"topics = prod\..*").notes] == [
         r'topics: Java drops the backslash of "\.", so the pattern is "prod..*". Write "\\." if the backslash is meant.'
     ]
