@@ -61,7 +61,7 @@ class LastErrors:
 
 
 def parsed(text: str) -> list[LastError]:
-    """Parse `text`; raise ValueError if it is something else."""
+    """Parse `text`; raise ValueError if the text is something else."""
     try:
         return [LastError(**each) for each in json.loads(text)["errors"]]
     except (KeyError, TypeError) as error:

@@ -28,7 +28,7 @@ prints, for example:
   a->b: 1 topics, positions in group mirror.a->b on b
     orders -> a.orders (is created with 2; partition@start 0@200, 1@begin)
     space: 12.4 GiB on a, 0 B on b; its brokers have 310.0 GiB free
-exit codes: 0 printed, 2 settings, 3 a cluster did not answer, 6 it refused"""
+exit codes: 0 printed, 2 settings, 3 a cluster did not respond, 6 it refused"""
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -175,7 +175,7 @@ def space_lines(
 
 
 def in_units(count: int) -> str:
-    """Return a number of bytes for a person: "12 B", "1.5 GiB"."""
+    """Return a readable number of bytes: "12 B", "1.5 GiB"."""
     size, unit = float(count), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
         if size < 1024:

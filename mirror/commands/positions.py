@@ -58,7 +58,7 @@ prints, for example:
   topic   partition  position  log start  log end  lag  remote topic
   orders          0       200          0      200    0  a.orders
   orders          1       150          0      200   50  a.orders
-exit codes: 0 done, 2 settings, or the flow runs, 3 a cluster did not answer, 6 it refused"""
+exit codes: 0 done, 2 settings, or the flow runs, 3 a cluster did not respond, 6 it refused"""
 
 
 ACTIONS = {
@@ -108,7 +108,7 @@ def positions(settings: Settings, args: Namespace) -> int:
 
     Raises:
         SettingsError: the flow is unknown or runs, or `--to` is no position.
-        ClusterUnavailable: a cluster did not answer.
+        ClusterUnavailable: a cluster did not respond.
     """
     flow = flow_named(settings, args.flow, command="positions")
     source, target = Cluster(flow.source.alias, flow.source_admin), Cluster(flow.target.alias, flow.target_admin)

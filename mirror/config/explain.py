@@ -50,7 +50,7 @@ def explain(given: Sources, settings: Settings, flow: str = "") -> Explanation:
     known = {each.name: each for each in settings.flows}
     if flow and flow not in known:
         raise SettingsError(
-            one_line(f'{given.path}: unknown flow "{flow}" asked for, expected one of {", ".join(known)}. Correct it.')
+            one_line(f'{given.path}: unknown flow "{flow}"; expected one of {", ".join(known)}. Correct it.')
         )
     return Explanation(
         flows={name: dict(_sections(given, each)) for name, each in known.items() if flow in ("", name)},

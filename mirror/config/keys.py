@@ -37,7 +37,7 @@ _NEEDLESS = {
     "admin.timeout.ms": "every request to a cluster has its own limit, 5 to 15 seconds",
     "exactly.once.support": "exactly.once.source.support decides",
     "forwarding.admin.class": "topics are created by the target's own admin client",
-    "dedicated.mode.enable.internal.rest": "no process talks to another one over REST",
+    "dedicated.mode.enable.internal.rest": "processes do not use REST between each other",
 }
 _NEEDLESS_PREFIXES = {
     "offset.storage.": "positions are offsets of a group on the target",
@@ -138,7 +138,7 @@ class Keys:
         )
 
     def checkpoints(self) -> CheckpointSettings:
-        """Return what is done about consumer groups."""
+        """Return the settings of checkpoints and group sync."""
         return CheckpointSettings(
             enabled=self["emit.checkpoints.enabled"],
             interval_s=self["emit.checkpoints.interval.seconds"],
@@ -150,7 +150,7 @@ class Keys:
         )
 
     def offset_syncs(self) -> OffsetSyncSettings:
-        """Return what is done about MirrorMaker's offset syncs."""
+        """Return the settings of MirrorMaker's offset syncs."""
         enabled = self["emit.offset-syncs.enabled"]
         for key, entry in self._own.items():
             if not enabled and key.startswith("offset-syncs") and entry.where != DEFAULT:
@@ -162,7 +162,7 @@ class Keys:
         )
 
     def heartbeats(self) -> HeartbeatSettings:
-        """Return what is done about heartbeats."""
+        """Return the settings of heartbeats."""
         return HeartbeatSettings(
             enabled=self["emit.heartbeats.enabled"],
             interval_s=self["emit.heartbeats.interval.seconds"],
@@ -172,10 +172,10 @@ class Keys:
 
 
 def refuse_removed(entry: Entry) -> None:
-    """Raise SettingsError for a key that kept something out and does so no longer."""
+    """Raise SettingsError for a removed key that excluded topics or groups."""
     for old, new in _REMOVED.items():
         if entry.key == old or entry.key.endswith(f".{old}"):
-            raise refusal(entry, f"was removed in Kafka 4.0; what it kept out would be mirrored. Write {new}.")
+            raise refusal(entry, f"was removed in Kafka 4.0; everything it excluded would be mirrored. Write {new}.")
 
 
 def needless(key: str) -> str:

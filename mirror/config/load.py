@@ -83,7 +83,7 @@ def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
     unknown = [target for target in targets if target not in aliases]
     if unknown:
         declared = ", ".join(aliases)
-        raise SettingsError(f'{path}: clusters: unknown alias "{unknown[0]}" asked for, expected one of {declared}.')
+        raise SettingsError(f'{path}: clusters: unknown alias "{unknown[0]}"; expected one of {declared}.')
     for entry in given.entries.values():
         refuse_removed(entry)
     refuse_what_would_differ(found)
@@ -107,7 +107,7 @@ def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
     if not kept:
         raise SettingsError(
             f"{path}: no enabled flow writes to {', '.join(targets)}; enabled are {', '.join(f.name for f in flows)}. "
-            "Ask for another cluster or enable a flow."
+            "Name another cluster, or enable a flow."
         )
     pairs = tuple(permutations(aliases, 2)) if mirror.heartbeats_all_pairs else enabled
     heartbeat_flows = (_heartbeat_flow(found, Pair(*pair)) for pair in pairs if not targets or pair[1] in targets)

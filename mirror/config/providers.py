@@ -41,7 +41,7 @@ class FileTemplate:
     providers: Mapping[str, Provider]
 
     def value(self) -> str:
-        """Return what the files give now; raise LookupError if they give nothing."""
+        """Return the present value; raise LookupError if the files have none."""
         return _PLACEHOLDER.sub(lambda found: self.providers[found[1]](found[3] or "", found[4]), self.text)
 
     def files(self) -> list[Path]:

@@ -50,7 +50,7 @@ class Kerberos:
     cache: str = ""  # path of the ticket cache
 
     def __str__(self) -> str:
-        """Say who logs in, by what."""
+        """The principal and its credentials."""
         means = f"the keytab {self.keytab}" if self.keytab else f"the ticket cache {self.cache}".rstrip()
         return f"{self.principal} by {means}" if self.principal else means
 

@@ -76,7 +76,7 @@ class HeartbeatSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Every:
-    """Something that is done at once and then at an interval, or never."""
+    """An action at start and then at an interval, or never."""
 
     enabled: bool
     interval_s: float

@@ -41,7 +41,7 @@ def resolve(progress: Progress = print, *, version: str = KAFKA_VERSION) -> Path
 
     Args:
         progress: Receives one sentence per step; none when the jars are in the cache.
-        version: Kafka's. Of another one than KAFKA_VERSION only what a broker needs.
+        version: Kafka's. For other versions than KAFKA_VERSION, only the jars of a broker.
 
     Raises:
         MirrorError: Java is missing, or the jars are neither cached nor reachable.

@@ -50,7 +50,7 @@ class HeartbeatEmitter:
         """Prepare to write heartbeats.
 
         Args:
-            flows: What to write, one entry per flow.
+            flows: Heartbeats to write, one entry per flow.
             on_ack: Called with the aliases of a flow when its target has acknowledged a heartbeat.
             is_ours: Returns whether this process writes a flow's heartbeats; of several that share it one does.
         """

@@ -49,7 +49,7 @@ class Loops:
         """Find the topics that would go round.
 
         Args:
-            topics: Those of the source that are replicated, by name.
+            topics: Replicated topics of the source, by name.
             remote: Their names on the target.
             on_target: Ids of all topics on the target.
         """

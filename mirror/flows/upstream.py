@@ -46,7 +46,7 @@ class Upstream(NamedTuple):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Return what is kept with the topic's positions."""
+        """Return the metadata of the topic's positions."""
         return tuple(sorted(self.live | self.resting))[:MOST_IDS]
 
     def with_mirror(self, ids: Iterable[str], position: int, *, is_live: bool) -> Upstream:

@@ -68,7 +68,7 @@ class LeaseTerm:
 
 
 class LeaseStatus(Enum):
-    """What a window that acquired its slot finds when it reads the lease again."""
+    """The lease as a window finds it that has acquired its slot."""
 
     HOLDS = "slot and lease are this window's"
     STOPPING = "so they are, but this process has to stop"

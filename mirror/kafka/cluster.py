@@ -224,14 +224,14 @@ class Cluster(ControlPlane):
 
     @contextmanager
     def _reported(self, *, right: str = "") -> Iterator[None]:
-        """Raise what the client raises in words for a person."""
+        """Raise the client's error in a readable form."""
         try:
             yield
         except (KafkaError, OSError) as error:
             raise self._failure(error, right=right) from error
 
     def _failure(self, error: Exception, *, right: str = "") -> ClusterUnavailable:
-        """Return an error in words for a person.
+        """Return a readable error.
 
         `right` is what the call needs, if the code does not imply it.
         """

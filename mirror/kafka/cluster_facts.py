@@ -103,7 +103,7 @@ class LogDirs(NamedTuple):
 
 
 async def log_dirs(client: Client, places: Iterable[TopicPartition]) -> LogDirs:
-    """Ask all brokers of a cluster for their disks.
+    """Request the disk sizes of all brokers of a cluster.
 
     Args:
         client: May DESCRIBE the cluster.
@@ -117,7 +117,7 @@ async def log_dirs(client: Client, places: Iterable[TopicPartition]) -> LogDirs:
 
 
 def joined(answers: Iterable[Any]) -> LogDirs:
-    """Join the brokers' answers; raises KafkaError where one refuses."""
+    """Join the brokers' responses; raise KafkaError if one refuses."""
     sizes: dict[TopicPartition, int] = {}
     free: list[int] = []
     for answer in answers:

@@ -1,4 +1,4 @@
-"""Track what a broker knows of our fetches: an incremental fetch names only changes (KIP-227). Pure."""
+"""Track the fetch session of a broker: an incremental fetch names only changes (KIP-227). Pure."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class FetchSession:
         self._asked: dict[TopicPartition, FetchPosition] = {}
 
     def next(self, wanted: Mapping[TopicPartition, FetchPosition]) -> Delta:
-        """Return what the next request names; the request asks for all of `wanted`."""
+        """Return the partitions that the next request must name to fetch all of `wanted`."""
         has_ids = all(one.topic_id is not None for one in wanted.values())
         if self._epoch != _FULL and has_ids != all(one.topic_id is not None for one in self._held.values()):
             self.reset()  # names and ids do not mix in a session

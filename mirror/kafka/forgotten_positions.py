@@ -30,7 +30,7 @@ WITHIN_S = 10.0
 
 
 class Recalled(NamedTuple):
-    """What the offset map's topic knows of a flow.
+    """The content of the offset map's topic for a flow.
 
     Attributes:
         positions: As a group keeps them, by remote topic and partition.

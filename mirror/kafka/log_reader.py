@@ -40,7 +40,7 @@ async def read_batches(
     sifted: Sifted | None = None,
     counted: Counted = records_from,
 ) -> list[Batch]:
-    """Read batches from an offset until they hold so many records, or the log ends.
+    """Read batches from an offset until they have `records` records, or the log ends.
 
     Args:
         log_of: The cluster; its metadata must know the topic.

@@ -114,7 +114,7 @@ class LoginRelay:
             passage.close()
 
     async def _renamed(self, message: Any) -> Any:
-        """Return an answer that names this relay's listeners for the brokers."""
+        """Return a response in which this relay's listeners replace the brokers."""
         if hasattr(message, "brokers"):
             return replace(message, brokers=tuple([await self._moved(one) for one in message.brokers]))
         if hasattr(message, "coordinators"):
@@ -213,7 +213,7 @@ class _Passage:
         self._writer.transport.abort()
 
     async def _admit(self, broker: Connection) -> None:
-        """Answer librdkafka's first requests, up to its login, with which we log in too.
+        """Respond to librdkafka's first requests, up to its login, which the relay uses too.
 
         Raises:
             _NotAllowed: It is not librdkafka of this process.

@@ -50,8 +50,8 @@ def fetch(
     Args:
         version: One of FETCH_NAMES or FETCH_IDS; topics are named accordingly.
         max_wait_ms: How long the broker may wait for `min_bytes`.
-        min_bytes: Of the whole answer.
-        max_bytes: Of the whole answer.
+        min_bytes: Of the whole response.
+        max_bytes: Of the whole response.
         isolation_level: 1 for committed records only.
         session: Its id and epoch.
         wanted: (partition, offset, epoch of the record before it, max bytes) by topic.

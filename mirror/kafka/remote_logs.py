@@ -41,7 +41,7 @@ class _Gap:
     outcome: asyncio.Future[int]
 
     def failed(self, error: BaseException) -> None:
-        """Give the error to who waits."""
+        """Raise the error in the waiting coroutine."""
         if not self.outcome.done():
             self.outcome.set_exception(error)
 

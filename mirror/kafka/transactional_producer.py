@@ -37,7 +37,7 @@ _FIRST, _SECOND_BY_NAME, _SECOND_BY_ID = (3, 11), (12, 12), (12, 13)  # versions
 
 
 class TransactionStateError(KafkaError):
-    """A producer was asked for what its transaction does not allow now."""
+    """The state of the transaction does not allow the call."""
 
 
 class TransactionState(Enum):

@@ -70,7 +70,7 @@ class Answer(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of one flow. None is unknown, which never counts as healthy."""
+    """The known facts of one flow. None is unknown, which never counts as healthy."""
 
     flow: str  # "A->B"
     source_up: bool  # whether the source responds
@@ -105,7 +105,7 @@ class GroupOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverReadiness:
-    """Both answers for one flow, with what they are made from."""
+    """Both answers for one flow, with their facts."""
 
     flow: str
     planned: Planned

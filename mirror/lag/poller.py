@@ -121,7 +121,7 @@ class Poller:
         reads: Callable[[FlowPlan], FirstUnreplicated] = FirstUnreplicated,
         wait: Callable[[float], object] = time.sleep,
     ) -> None:
-        """Poll into a recorder; `wait` waits so many seconds, or until the process stops."""
+        """Poll into a recorder; `wait(seconds)` returns early if the process stops."""
         self._recorder = recorder
         self._file = history_file
         self._progress = progress

@@ -1,4 +1,4 @@
-"""Define gaps: what a flow lost, skipped, wrote twice or could not write. Pure.
+"""Define gaps: records that a flow lost, skipped, wrote twice or could not write. Pure.
 
 Gaps are the records of its ledger.
 """
@@ -32,7 +32,9 @@ class Cause(Enum):
     TARGET_REPLACED = "the remote topic was deleted and created again"
     TARGET_CUT = "the target lost the end of its log"
     TARGET_DIFFERS = "after the last position, the target has other records than the source"
-    REPARTITIONED = "the topic has another number of partitions on the target, so what is there cannot be compared"
+    REPARTITIONED = (
+        "the topic has another number of partitions on the target, so the target's records cannot be compared"
+    )
     REFUSAL = "a record is not taken"
     OPERATOR = "an operator set the position"
     SOURCE_LOST = "readers and writers moved away from a source that is lost"
@@ -98,7 +100,7 @@ class Gap(NamedTuple):
 
 
 def with_gap(gaps: Iterable[Gap], gap: Gap) -> list[Gap]:
-    """Return gaps and another one, which replaces itself where it was found before."""
+    """Return gaps with a new one, which replaces an equal earlier one."""
     return [*(each for each in gaps if each.key != gap.key), gap]
 
 

@@ -25,7 +25,7 @@ class OffsetRun(NamedTuple):
     records: int
 
     def after(self, records: int) -> OffsetRun:
-        """Return the rest of the run after its first so many records.
+        """Return the rest of the run after its first `records` records.
 
         If it has fewer records, the count is 0 or less.
         """
@@ -126,13 +126,13 @@ class OffsetMap:
     def thin(self) -> None:
         """Drop every second run of the older half, but the first.
 
-        Offsets in a run that is dropped become the end of the run before: its records are read again, none is skipped.
+        Offsets in a run that is dropped become the end of the run before: its records are read again, and no record is skipped.
         """
         for column in (self._sources, self._targets, self._counts):
             del column[1 : len(column) // 2 : 2]
 
     def keep_newest(self, runs: int) -> None:
-        """Drop all but so many of the newest runs."""
+        """Keep only the newest `runs` runs."""
         self._drop(len(self) - runs)
 
     def _drop(self, oldest: int) -> None:

@@ -23,7 +23,7 @@ class Tail:
     __slots__ = ("_begins_at", "is_unsaved", "runs")
 
     def __init__(self, text: str = "", *, begins_at: int | None = None) -> None:
-        """Read a tail back; text that is none counts as nothing known.
+        """Parse a tail; an invalid text means that nothing is known.
 
         Args:
             text: What `text` returned.

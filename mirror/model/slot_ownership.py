@@ -1,4 +1,4 @@
-"""Define the group offsets, and their metadata, that say who serves which slot. Pure."""
+"""Define the group offsets, and their metadata, that name the owner of each slot. Pure."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def members(text: str) -> list[Member]:
     try:
         return list(_members(text))
     except (ValueError, IndexError, RecursionError) as error:
-        raise TransformError(f"it works on JSON objects, and this is none ({error})") from error
+        raise TransformError(f"it works on JSON objects, and this value is no object ({error})") from error
 
 
 def _members(text: str) -> Iterator[Member]:

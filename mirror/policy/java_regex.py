@@ -172,7 +172,7 @@ class _Reader:
             self.wrong(f'nothing to repeat by "{char}" at {start}')
         if char == "{":
             brace = 'a comma separates list entries, so write a{1,3} as aa?a?, and a literal brace as "\\\\{"'
-            self.wrong(f'"{{" at {start} starts no {{n}} that repeats something; {brace}')
+            self.wrong(f'"{{" at {start} is not the start of a quantifier {{n}}; {brace}')
         return self.literal(char)
 
     def literal(self, char: str) -> str:

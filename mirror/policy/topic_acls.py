@@ -77,6 +77,6 @@ def _judge(acl: Acl, remote: Mapping[str, str]) -> AclDecision:
 
 
 def missing(verdicts: Iterable[AclDecision], there: Iterable[Acl]) -> list[Acl]:
-    """Return what the target lacks, each once; nothing is ever taken away there."""
+    """Return the ACLs that the target lacks, each once; no ACL is ever removed."""
     have = set(there)
     return sorted({v.wanted for v in verdicts if v.wanted is not None and v.wanted not in have})

@@ -232,7 +232,7 @@ class AtLeastOnce:
         """Do nothing."""
 
     async def drained(self, within_s: float) -> bool:
-        """Wait until every batch that was sent has its answer."""
+        """Wait until every sent batch has its response."""
         return await self._sender.is_quiet(within_s)
 
     def admit(self, partition: Partition) -> bool:
@@ -260,7 +260,7 @@ class AtLeastOnce:
         batch.counted()
 
     def uncertain(self, partition: Partition, error: UncertainError) -> bool:
-        """Leave it to the next window, which finds out what the target has."""
+        """Leave it to the next window, which reads the target's log."""
         return False
 
     def unexpected_offset(self) -> bool:

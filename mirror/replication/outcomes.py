@@ -26,7 +26,7 @@ FOUND_WITHIN_S = 15.0
 def in_question(
     partitions: Collection[Partition], forgotten: Collection[TopicPartition], *, is_unclean: bool, has_gap: bool
 ) -> list[Partition]:
-    """Pause what may still arrive. Return the partitions whose targets may be ahead of their positions.
+    """Pause partitions whose batches may still arrive. Return the partitions whose targets may be ahead of their positions.
 
     Args:
         partitions: Those of the window, as they were placed.

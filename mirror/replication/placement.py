@@ -88,8 +88,8 @@ class Placement:
             partition.tally.rewinds += 1
             assigned, end = partition.assigned, partition.fetch.truncated_to
             said = (
-                f"the source's log was truncated: its records from offset {end} on are not those that were read up to offset "
-                f"{partition.position - 1}, which the target keeps; resuming at {end}"
+                f"the source's log was truncated: the target keeps offsets {end} to {partition.position - 1}, which the source "
+                f"no longer has; resuming at {end}"
             )
             log.error("%s: %s-%d: %s", self.name, assigned.topic, assigned.partition, said)
             partition.record_gap(Effect.KEPT, Cause.TRUNCATION, end, partition.position - 1, said)

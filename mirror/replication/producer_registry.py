@@ -132,7 +132,7 @@ class ProducerRegistry:
 
 
 class BidirectionalState:
-    """What a bidirectional flow keeps between windows: its registration, and its reverse flow's ids."""
+    """The data that a bidirectional flow keeps between windows: its registration, and its reverse flow's ids."""
 
     def __init__(self, plan: FlowPlan) -> None:
         self.registration = Registration(plan)

@@ -35,7 +35,7 @@ class ReadAhead:
         return share
 
     def reserve(self, share: int) -> None:
-        """Keep room for what a fetch may bring; `unreserve` gives it back."""
+        """Reserve room for a fetch; `unreserve` releases it."""
         self._reserved_bytes += share
 
     def unreserve(self, share: int) -> None:
@@ -83,7 +83,7 @@ class ReadAhead:
             partition.backlog.taken_bytes = 0
 
     def clear(self, partition: Partition) -> None:
-        """Forget what was read of a partition and not sent."""
+        """Drop a partition's batches that were read and not sent."""
         while partition.backlog.queue:
             self.take_out(partition)
         partition.backlog.ready.clear()

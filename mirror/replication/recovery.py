@@ -162,7 +162,7 @@ async def resume_after_tails(
         patience_s: How long to wait for leaders whose log end is beyond their high watermark.
 
     Raises:
-        KafkaError: what the clients raise.
+        KafkaError: errors of the clients.
     """
     turns = asyncio.Semaphore(AT_ONCE)
     # What exactly once has aborted stays in the log, for the default mode too. Of a topic that others write to, nothing would be

@@ -48,7 +48,7 @@ MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 
 @dataclass(slots=True)
 class Served:
-    """What a window did for a flow: nothing if it never acquired the lease."""
+    """The result of a window for a flow: nothing if it never acquired the lease."""
 
     partitions: list[Partition] = field(default_factory=list)
     slot: SlotReport | None = None

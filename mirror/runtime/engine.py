@@ -23,7 +23,7 @@ class Query(Protocol):
         """Start; raises StreamTerminated if the engine cannot."""
 
     def revive(self) -> list[StreamTerminated]:
-        """Restart what has ended and return why; raise StreamTerminated if the engine itself is gone."""
+        """Restart ended streams and return the reasons; raise StreamTerminated if the engine itself is gone."""
 
     def stop(self) -> None:
         """Stop at once."""

@@ -99,4 +99,4 @@ class Prometheus:
                 reason = error.read().decode(errors="replace")
             raise MirrorError(f"Prometheus at {self.url} refuses {path}: {reason.strip()}") from error
         except (urllib.error.URLError, TimeoutError) as error:
-            raise MirrorError(f"Prometheus at {self.url} does not answer: {error}") from error
+            raise MirrorError(f"Prometheus at {self.url} does not respond: {error}") from error

@@ -68,7 +68,7 @@ class Plans:
         self._led: set[tuple[str, str]] = set()  # flows whose checkpoints the file asks for
 
     def write(self, *, is_stopping: bool = False) -> None:
-        """Write what to replicate now; a stopping plan ends every window."""
+        """Write the present plan; a stopping plan ends every window."""
         self._led = led_flows(self._flows)
         plans = tuple(state.plan for state in self._flows if state.plan is not None)
         checkpoints = tuple(self._of_groups(state) for state in self._flows if state.follows_groups and state.leads)

@@ -36,7 +36,7 @@ class SwitchOptions:
     Attributes:
         within_s: How long a step waits for others.
         window_ms: Length of the mirror's windows.
-        folder: Where to write what is too long for the journal.
+        folder: Folder for texts that are too long for the journal.
         seen: The process' last poll of each partition, as far as this machine has it.
         hooks: By step: a command to run after the step, before the next one.
         say: Shows progress.
@@ -172,7 +172,7 @@ def _indented(say: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def abort(scope: Scope, journal: Journal, run: SwitchRun, how: SwitchOptions) -> SwitchRun:
-    """Take back what a run has done, and return it aborted.
+    """Revert the steps of a run, and return it aborted.
 
     Raises:
         SettingsError: groups have been moved: the way is forward, or back by another switch.

@@ -40,7 +40,7 @@ class Drill:
 
     Attributes:
         records: Canary records that a cluster acknowledged.
-        lost: Those of them that the group never read.
+        lost: Acknowledged records that the group never read.
         repeated: How often it read one again.
         rpo_records: The most that were on the source and not on the target at once: lost, had the source failed then.
         rto_s: From the fence until the group read what was written on the target; None if it did not get that far.
@@ -152,7 +152,7 @@ def _refuse_a_second(scope: Scope, journal: Journal) -> None:
 
 
 def _failure_of(do: Callable[[], None]) -> str:
-    """Do something; return why it failed, or ""."""
+    """Call a function; return why it failed, or ""."""
     try:
         do()
     except MirrorError as error:
@@ -271,7 +271,7 @@ class _Rehearsal:
         self.how.say(f"written and read on {scope.target.alias} again {duration(self.took_s[kind])} after the fence")
 
     def found(self, run_id: str, *, began_s: float, failure: str) -> Drill:
-        """Return what was measured."""
+        """Return the measurements."""
         return Drill(
             id=run_id,
             flow=self.scope.flow.name,
@@ -317,7 +317,7 @@ def create(scope: Scope, topic: str) -> None:
 
 
 def settle(scope: Scope, journal: Journal) -> None:
-    """Revert what an unfinished drill has left: runs, fence, pause.
+    """Revert an unfinished drill: runs, fence, pause.
 
     Raises:
         MirrorError: an operator has paused the flow, so there is nothing to rehearse; or a cluster refuses.

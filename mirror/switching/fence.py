@@ -59,7 +59,7 @@ def lifted(cluster: Cluster, acls: Sequence[Acl]) -> list[str]:
 
 
 def open_again(cluster: Cluster, topics: Sequence[str]) -> str:
-    """Return what a person reads of topics whose fence was lifted."""
+    """Return a sentence about the topics whose fence was removed."""
     return f"{pluralized(len(topics), 'topic')} of {cluster.alias} may be written again"
 
 
@@ -94,8 +94,8 @@ def until_quiet(
             say(f"still written: {named(grown)}")
             if time.monotonic() > deadline:
                 raise StillWrittenError(
-                    f"still written on {cluster.alias} after {within_s:.0f} s: {named(grown)}. Stop who writes them (a super "
-                    "user passes every ACL), and run the same command again."
+                    f"still written on {cluster.alias} after {within_s:.0f} s: {named(grown)}. Stop their producers (a "
+                    "super user passes every ACL), and run the same command again."
                 )
     return ends
 

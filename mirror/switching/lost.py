@@ -63,7 +63,7 @@ def _entry(found: dict[str, Any], now_ms: int) -> Gap:
 
 
 def gap(topic: str, partition: int, position: int | None, newest_ms: int, seen: Sample | None) -> dict[str, Any]:
-    """Return what is known of one partition; None if unknown.
+    """Return the known facts of one partition; None for unknown ones.
 
     `missing` counts the seen records that were not replicated; records written after `seen_s` are unknown.
     """
@@ -84,7 +84,7 @@ def missing(position: int | None, seen: Sample | None) -> int | None:
 
 
 def gap_sentences(gaps: list[dict[str, Any]], now_s: float) -> list[str]:
-    """Return what a person reads of the gaps."""
+    """Return sentences about the gaps."""
     known = [each for each in gaps if each["missing"] is not None]
     said = []
     if known:

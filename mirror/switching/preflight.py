@@ -44,7 +44,7 @@ class TopicAhead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preflight:
-    """What lies ahead. `blocks` forbid the switch; `warnings` are for a person to weigh."""
+    """What lies ahead. `blocks` forbid the switch; the operator decides about `warnings`."""
 
     topics: tuple[TopicAhead, ...]
     groups: tuple[str, ...]
@@ -69,7 +69,7 @@ class Preflight:
 
 
 def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_resumed: bool) -> Preflight:
-    """Look at both clusters; raises ClusterUnavailable where one does not answer."""
+    """Look at both clusters; raise ClusterUnavailable if one does not respond."""
     plan = scope.plan()
     absent = scope.absent(plan)
     wanted: list[PlannedPartition | Absent] = [*scope.partitions(plan), *absent]
@@ -143,7 +143,7 @@ def looked_ahead_without_source(scope: Scope, seen: Mapping[TopicPartition, Samp
         groups=tuple(sorted({group for group, _, _ in last_checkpoints(scope)})),
         active=(),
         is_source_lost=True,
-        blocks=() if wanted else (f"{scope.flow.name} has brought no topic that was asked for",),
+        blocks=() if wanted else (f"{scope.flow.name} has replicated none of the given topics",),
         warnings=tuple(warnings),
     )
 
@@ -164,7 +164,7 @@ def _ahead(topic: str, remote: str, rows: Sequence[LagRow | None]) -> TopicAhead
 
 def _of_topics(scope: Scope, topics: Mapping[str, str], *, is_running: bool) -> Iterable[str]:
     if not topics:
-        yield f"{scope.flow.name} replicates no topic that was asked for; 'kafka-mirror plan' lists its topics"
+        yield f"{scope.flow.name} replicates none of the given topics; 'kafka-mirror plan' lists its topics"
     elif not is_running:
         yield f"no process replicates {scope.flow.name}, so waiting records would never be replicated; start 'kafka-mirror run'"
 
@@ -239,8 +239,8 @@ def _of_readers(scope: Scope, before: Sequence[Group]) -> Iterable[str]:
     moved = moved_between(look(before, scope.concerns), look(scope.groups_on_source(), scope.concerns))
     if moved:
         yield (
-            f"{first_few(sorted(moved))} read on {scope.source.alias} without members: their readers assign partitions "
-            "themselves. Stop them at the step groups; one that commits rarely is not seen to read"
+            f"{first_few(sorted(moved))} read on {scope.source.alias} without members: their consumers assign partitions "
+            "themselves. Stop them at the step groups; a consumer that commits rarely is not detected"
         )
 
 

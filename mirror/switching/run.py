@@ -105,7 +105,7 @@ class SwitchRun:
         return self.steps.get(step, StepRecord())
 
     def with_step(self, step: Step, **changes: Any) -> SwitchRun:
-        """Return the run with something changed of a step."""
+        """Return the run with a changed step."""
         return replace(self, steps={**self.steps, step: replace(self.step(step), **changes)})
 
     @property

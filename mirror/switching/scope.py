@@ -1,4 +1,4 @@
-"""Hold what a switch is about: the flow and its reverse, both clusters, partitions and groups."""
+"""Hold the scope of a switch: the flow and its reverse, both clusters, partitions and groups."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def scope_of(flow: Flow, args: Namespace) -> tuple[FlowPlan, Scope]:
 
     Raises:
         SettingsError: the flow replicates no such topic.
-        ClusterUnavailable: a cluster did not answer.
+        ClusterUnavailable: a cluster did not respond.
     """
     source, target = Cluster(flow.source.alias, flow.source_admin), Cluster(flow.target.alias, flow.target_admin)
     plan = present_plan(flow, source, target)

@@ -432,7 +432,7 @@ def test_a_prometheus_that_does_not_answer_is_a_sentence(monkeypatch):
     for page, unknown in (("incidents", "earlier events are unknown"), ("overview", "alerts are unknown")):
         test = opened(monkeypatch, HEALTHY, page, **dead)
         assert test.warning[0].value == plain(f"Prometheus at http://127.0.0.1:1 cannot be read, so {unknown}.")
-        assert "does not answer" in test.expander[0].code[0].value
+        assert "does not respond" in test.expander[0].code[0].value
 
 
 def test_the_past_is_read_from_series_that_the_rules_record():

@@ -224,7 +224,7 @@ def test_a_cancelled_request_disturbs_no_other_request():
 def test_a_malformed_response_ends_the_request(answer):
     async def scene(server: FakeBroker, client: Client) -> None:
         server.handlers[INIT] = lambda *_: answer
-        with pytest.raises(MalformedError, match="answers what it was not asked"):
+        with pytest.raises(MalformedError, match="sends an unexpected response"):
             await client.ask(1, init_producer_id(None, 0))
 
     played(scene, of_workers=True)

@@ -165,7 +165,7 @@ def test_one_flow_or_all_or_those_into_a_cluster(explained):
 
 
 def test_an_unknown_flow_is_refused_with_the_known_ones(explained):
-    message = 'm.properties: unknown flow "backup->primary" asked for, expected one of primary->backup. Correct it.'
+    message = 'm.properties: unknown flow "backup->primary"; expected one of primary->backup. Correct it.'
     with pytest.raises(SettingsError) as caught:
         explained(flow="backup->primary")
     assert str(caught.value) == message
@@ -235,7 +235,7 @@ def test_the_command(path, capsys):
     assert list(json.loads(capsys.readouterr().out)["flows"]) == ["primary->backup"]
     assert main([*arguments, "a->b"]) == 2
     assert capsys.readouterr().err == (
-        'kafka-mirror: m.properties: unknown flow "a->b" asked for, expected one of primary->backup. Correct it.\n'
+        'kafka-mirror: m.properties: unknown flow "a->b"; expected one of primary->backup. Correct it.\n'
     )
 
 
@@ -464,7 +464,7 @@ def test_documentation_exactly_once(explained):
     keys = found.flows["us-west->us-east"]["flow keys"]
     assert value_of(keys, "exactly.once.source.support") == ("enabled", "m.properties:5", [])
     assert found.ignored == {
-        "dedicated.mode.enable.internal.rest": "no process talks to another one over REST",
+        "dedicated.mode.enable.internal.rest": "processes do not use REST between each other",
         "listeners": "",
     }
 

@@ -432,8 +432,8 @@ def test_a_login_is_sent_and_its_password_is_never_on_the_command_line(connect, 
     [
         ("/private", "refuses the login (HTTP 401). Give --user"),
         ("/moved", "responds to GET /connectors with HTTP 302"),
-        ("/web", "answers with something else than JSON"),
-        ("/old", "no Kafka Connect since 2.3 answers like that"),
+        ("/web", "responds with something else than JSON"),
+        ("/old", "no Kafka Connect since 2.3 responds like that"),
     ],
 )
 def test_a_url_without_connect_is_refused_in_one_line(path, complaint, connect, here, capsys):

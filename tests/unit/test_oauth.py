@@ -165,7 +165,7 @@ def test_a_redirection_is_not_followed(endpoint):
 )
 def test_an_answer_without_a_token_is_a_refusal(endpoint, body):
     endpoint.answers.append((200, {}, body))
-    with pytest.raises(oauth.NoToken, match="its answer holds none"):
+    with pytest.raises(oauth.NoToken, match="its response has no token"):
         given(endpoint).current()
 
 

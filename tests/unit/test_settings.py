@@ -329,11 +329,11 @@ def test_top_level_enabled_applies_to_pairs_without_their_own(settings):
         ),
         (
             "primary->backup.topics.blacklist = x",
-            "5: primary->backup.topics.blacklist: was removed in Kafka 4.0; what it k",
+            "5: primary->backup.topics.blacklist: was removed in Kafka 4.0; everything",
         ),
         (
             "groups.blacklist = x",
-            "5: groups.blacklist: was removed in Kafka 4.0; what it kept out would be mirrored. Write g",
+            "5: groups.blacklist: was removed in Kafka 4.0; everything it excluded would be mirrored. Write g",
         ),
         (
             "group.filter.class = a.B",

@@ -556,8 +556,8 @@ def test_the_plan_warns_of_groups_that_are_not_moved_or_lose_records(monkeypatch
     assert [*_of_shared(scope, plan), *_of_other_types(scope), *_of_readers(scope, at(3))] == [
         "mirror.c->b write to t on b too: a group that is moved skips what it has not read of their records before its place",
         "2 groups of a stay on it, because only consumer groups are moved: s (streams), q (share)",
-        "g read on a without members: their readers assign partitions themselves. Stop them at the step groups; one that commits "
-        "rarely is not seen to read",
+        "g read on a without members: their consumers assign partitions themselves. Stop them at the step groups; a consumer "
+        "that commits rarely is not detected",
     ]
     assert list(_of_readers(scope, at(4))) == []
 

@@ -68,7 +68,7 @@ def done(change, record: Content) -> Content | None:
 )
 def test_fields_are_masked_and_replaced_and_the_rest_stays_as_it_was_written(change, text):
     if text is None:
-        with pytest.raises(TransformError, match="this is none"):
+        with pytest.raises(TransformError, match="this value is no object"):
             done(change, value(WRITTEN))  # its key is no JSON
         return
     found = done(change, value(WRITTEN))

@@ -68,12 +68,12 @@ def read_connect(address: str, access: Access, *, bound_s: float = BOUND_S) -> C
         raise _silent(where, error, bound_s) from None
     except ValueError:
         raise SettingsError(
-            f"{where}: answers with something else than JSON; expected Kafka Connect. Check it."
+            f"{where}: responds with something else than JSON; expected Kafka Connect. Check it."
         ) from None
 
 
 def _address(address: str) -> tuple[str, str]:
-    """Return the address for messages, and the one to ask."""
+    """Return the address for messages, and the address for requests."""
     try:
         parts = urlsplit(address)
         host, login = parts.hostname, parts.username or parts.password

@@ -95,7 +95,7 @@ def _beside(found: Mapping[int, Item], number: int) -> set[int]:
 
 
 def _owner(key: str) -> str:
-    """Return what a line about security belongs to, "" for any other line."""
+    """Return the cluster or flow of a line about security, "" for any other line."""
     if key in FLOW_DEFAULTS:
         return ""
     parts = key.split(".")
@@ -154,7 +154,7 @@ def _sections(lines: Sequence[Item]) -> list[tuple[str, list[Item]]]:
 
 
 def _flow_of(key: str) -> str:
-    """Return what is before the first dot after the arrow. Only a comment depends on it."""
+    """Return the flow of a key: all before the first dot after the arrow. Only a comment depends on it."""
     source, _, rest = key.partition("->")
     return f"{source}->{rest.partition('.')[0]}"
 
