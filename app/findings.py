@@ -47,7 +47,7 @@ def _place(labels: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def spent_on(status: ProcessStatus) -> dict[str, dict[str, float]]:
-    """Return on what each flow's slots have spent their time, as shares."""
+    """Return how each flow's slots have spent their time, as shares."""
     flows: dict[str, dict[str, float]] = {}
     for sample in status.samples(("kafka_mirror_slot_seconds_total",)):
         spent, what = flows.setdefault(flow_of(sample.labels), {}), sample.labels["spent_on"]

@@ -39,7 +39,7 @@ class LastErrors:
         self._found: dict[Labels, LastError] = {}
 
     def record(self, labels: Labels, reason: str, now_s: float) -> None:
-        """Record what a window reported of a partition; "" if it is not paused."""
+        """Record a window's pause reason of a partition; "" if it is not paused."""
         with self._lock:
             last = self._found.get(labels)
             is_paused = last is not None and last.until_s is None

@@ -34,7 +34,7 @@ class WindowRecorder:
         self._clocks(rows)
 
     def _written(self, rows: Sequence[WindowReport]) -> None:
-        """Count what each slot's windows wrote, all its partitions together."""
+        """Count the written records of each slot's windows, over all its partitions."""
         written: dict[Labels, int] = {}
         for row in rows:
             slot = _slot_of(row)

@@ -303,7 +303,7 @@ class Appliance:
         self._stop.set()
 
     def _fail(self, error: Exception) -> None:
-        """End `run` in good order, and have it raise an error; safe from any thread."""
+        """Make `run` stop cleanly and raise an error; safe from any thread."""
         self._failure = self._failure or error
         self.stop()
 

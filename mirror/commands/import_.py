@@ -145,7 +145,7 @@ def as_json(file: Path, items: Sequence[Item], notes: Sequence[str], further: Se
 
 
 def next_steps(file: Path, found: Connectors) -> list[str]:
-    """Return what to do with the file."""
+    """Return the next steps with the file."""
     flows = dict.fromkeys(f"{source}->{target}" for source, target in (each.flow for each in found.connectors))
     return [
         f"kafka-mirror plan {file}: what it would replicate; changes nothing",

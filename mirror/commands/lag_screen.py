@@ -137,7 +137,7 @@ class LagScreen(App[None]):
         self._show()
 
     def action_lagging(self) -> None:
-        """Show only what lags, or all."""
+        """Show only lagging rows, or all."""
         self._only_lagging = not self._only_lagging
         self._show()
 

@@ -202,7 +202,7 @@ def _left_out(
 
 
 def _paused(found: Mapping[TopicPartition, Position], plan: FlowPlan, args: Namespace) -> Paused:
-    """Return the patterns of topics that are paused from now on."""
+    """Return the new patterns of paused topics."""
     known = paused_topics(found, plan.paused_key).patterns
     if args.action == "pause":
         paused = Paused(tuple(dict.fromkeys([*known, *(args.topic.split(",") if args.topic else [".*"])])))

@@ -189,7 +189,7 @@ def _over_both(along: Flow, back: Flow | None, places: Sequence[Place]) -> list[
 
 
 def _earlier(copy: Place | None, original: Place | None) -> Place | None:
-    """Return where to resume after the originals; copies before it may be read again."""
+    """Return the place after the original records; copies before it may be read again."""
     if copy is None or original is None or original.offset is None or copy.offset is None:
         return original or copy
     return original._replace(offset=min(copy.offset, original.offset))

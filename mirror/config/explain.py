@@ -101,7 +101,7 @@ def _sections(given: Sources, flow: Flow) -> Iterator[tuple[str, Sequence[Row]]]
 
 
 def _program(given: Sources) -> Sequence[Row]:
-    """Return what belongs to no flow: clusters, config providers, mirror.* keys."""
+    """Return the settings that belong to no flow: clusters, config providers, mirror.* keys."""
     top = honoured_keys(given.entries) | {"clusters"}
     return [
         *_rows(given, [{key: entry for key, entry in given.entries.items() if key in top}]),

@@ -114,7 +114,7 @@ def _sealed(protected: bytes) -> bytes:
 
 
 def _der(data: bytes) -> tuple[int, bytes, bytes]:
-    """Return tag and content of the first DER element, and what follows it."""
+    """Return tag and content of the first DER element, and the rest of the data."""
     tag, length, start = data[0], data[1], 2
     if length & 0x80:
         start = 2 + (length & 0x7F)

@@ -202,7 +202,7 @@ def _from_folder(allowed: Callable[[str], Path], path: str, key: str) -> str:
     """Return the content of a file in a folder, whole, its last line break included."""
     folder = allowed(path)
     if key in ("", ".", "..") or "/" in key:
-        raise _NothingFound(f'"{key}" is no name of a file in {path}. Write ${{provider:folder:file}}.')
+        raise _NothingFound(f'"{key}" is not a file name in {path}. Write ${{provider:folder:file}}.')
     file = allowed(str(folder / key))
     if _exists(file) and not file.is_file():
         raise _NothingFound(f"{path}/{key} is no regular file. Name one.")

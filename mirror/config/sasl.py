@@ -67,7 +67,7 @@ class Login:
 
 
 def login(java: Mapping[str, str]) -> Login:
-    """Return how our own client logs in.
+    """Return the login of the project's client.
 
     Raises:
         ClientError: A property cannot be honoured.
@@ -93,7 +93,7 @@ def confluent_options(java: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _given(java: Mapping[str, str]) -> tuple[str, Jaas]:
-    """Return the mechanism, Java's default where none is named, and what logs in with it."""
+    """Return the mechanism (by default Java's) and its login."""
     given = client_text(java, _MECHANISM)
     if not given and not client_text(java, JAAS):
         raise ClientError(_MECHANISM, f"is not set. Write one of {', '.join(MECHANISMS)}, and {JAAS}.")

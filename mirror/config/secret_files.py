@@ -1,4 +1,4 @@
-"""Read secrets again that files have: files of config providers, key stores and trust stores."""
+"""Read secrets again after their files have changed: files of config providers, key stores and trust stores."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SecretFiles:
 
 
 def _stamp(file: Path) -> tuple[int, int, int] | None:
-    """Return what differs between two versions of a file, None if there is no file."""
+    """Return a fingerprint of a file's version, None if there is no file."""
     try:
         found = file.stat()
     except (OSError, ValueError):

@@ -103,7 +103,7 @@ class _Keys:
         """Refuse a key that is not honoured."""
         for name, entry in self._entries.items():
             if name not in known | {"type"}:
-                raise refusal(entry, "is not a supported setting of it. Remove the line, or the transform.")
+                raise refusal(entry, "is not a supported setting of this transform or predicate. Remove the line.")
 
 
 def _transform(name: str, entries: Mapping[str, Entry], named_in: Entry) -> TopicTransform:

@@ -129,7 +129,7 @@ def folder(entry: Entry) -> Path:
     """Return the path of a directory, which need not exist."""
     path = text(entry)
     if not path or "\0" in entry.value:
-        raise refusal(entry, "is no path; expected a directory. Name one or leave the key out.")
+        raise refusal(entry, "is not a path; expected a directory. Name one or leave the key out.")
     return Path(path)
 
 

@@ -33,7 +33,7 @@ class Loops:
 
     @property
     def upstream(self) -> dict[str, tuple[str, ...]]:
-        """Return the ids of the topics that each topic's records came from."""
+        """Return, for each topic, the ids of the topics from which its records came."""
         return {topic: upstream.ids for topic, upstream in (self._upstreams or {}).items()}
 
     @property

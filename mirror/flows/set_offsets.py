@@ -98,7 +98,7 @@ class SetOffsets:
 
 
 def removed(places: Iterable[GroupPlace]) -> dict[GroupPlace, Offsets]:
-    """Return what removes the notes of these places."""
+    """Return tombstones for the notes of these places."""
     return dict.fromkeys(places, ())
 
 

@@ -60,7 +60,7 @@ def begin(flow: Flow, plan: FlowPlan, source: Cluster, target: Cluster) -> froze
 
 
 def _went_on_as_shown(flow: Flow, plan: FlowPlan, source: Cluster) -> bool:
-    """Apply the flow's policy if the target lacks its positions, but the source shows some.
+    """Apply the flow's policy if the target lacks positions that the source shows.
 
     That happens with a rebuilt target, or an address that leads to another cluster than before.
 

@@ -60,7 +60,7 @@ def plan_of(flow: Flow, source: Cluster, target: Cluster, *, is_source_lost: boo
     """Return a flow's plan, from its remote topics alone if the source is lost.
 
     Raises:
-        ClusterUnavailable: a required cluster does not respond. What the target lacks is unknown without the source.
+        ClusterUnavailable: a required cluster does not respond. Without the source, the missing records are unknown.
     """
     remote = target.topics()
     topics = _brought(flow, remote) if is_source_lost else matched(flow, source_topics(flow, source, remote))

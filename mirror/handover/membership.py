@@ -367,7 +367,7 @@ class Memberships(threading.Thread):
         self._ending = asyncio.Event()
 
     def add(self, membership: Membership) -> None:
-        """Take part in a flow from now on; safe from any thread."""
+        """Join a flow; safe from any thread."""
         self._loop.call_soon_threadsafe(lambda: self._tasks.add(self._loop.create_task(self._kept(membership))))
 
     def run(self) -> None:

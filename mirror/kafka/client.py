@@ -119,7 +119,7 @@ class Client:
         return client
 
     async def open(self, topics: Iterable[str] = ()) -> None:
-        """Learn the cluster's brokers and the leaders of `topics`; those before are no longer followed."""
+        """Request metadata of the brokers and of `topics`, which replace the topics before."""
         self._topics = set(topics)
         if self._keeper is None:
             self._keeper = asyncio.get_running_loop().create_task(self._keep())

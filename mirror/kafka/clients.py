@@ -117,7 +117,7 @@ class Clients:
             self._trouble = _NEEDLESS.sub("", error.str())
 
     def _was_mute(self, address: str) -> None:
-        self._trouble = f"{address} closes the connection before it responds: does security.protocol fit, and is it a broker's port?"
+        self._trouble = f"{address} closes the connection before it responds: do security.protocol and the port fit?"
 
     def unavailable(self, error: KafkaException, *, right: str = "") -> ClusterUnavailable:
         """Return a readable error of a failed call.
@@ -155,9 +155,9 @@ class Clients:
         return ClusterUnavailable(f"{self.where}: no answer ({reason}). {advice}", cluster=self._alias)
 
     def _renew(self) -> None:
-        """Ask with new clients from now on.
+        """Use new clients for all later requests.
 
-        A broker that comes back names no brokers for a moment, and a client that hears it never finds one again
+        A broker that comes back names no brokers for a moment, and a client that reads this response never finds a broker again
         (confluentinc/librdkafka issue 5301).
         """
         self._renewed_s = time.monotonic()

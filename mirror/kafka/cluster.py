@@ -190,7 +190,7 @@ class Cluster(ControlPlane):
         return self._told(cluster_facts.clock_skew, cluster_facts.WITHIN_S, cluster_facts.ClockUnknown)
 
     def log_dirs(self, places: Iterable[TopicPartition]) -> cluster_facts.LogDirs:
-        """Return what brokers report of their disks, with the sizes of these partitions.
+        """Return the brokers' report of their disks, with the sizes of these partitions.
 
         Raises:
             LogDirsUnknown: a broker refuses, or does not respond.

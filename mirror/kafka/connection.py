@@ -103,7 +103,7 @@ class Connection(asyncio.BufferedProtocol):
         Args:
             request: What to ask.
             within_s: Time limit of the response; then the connection is closed.
-            on_sent: Called just before the request is sent, which a quota may hold back; if it raises, nothing is sent.
+            on_sent: Called just before the request is sent; a quota may delay that. If the call raises, nothing is sent.
 
         Raises:
             NotConnectedError: the connection is ended; nothing was sent.
@@ -182,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where the next bytes go: a large response is received directly into its buffer."""
+        """Return the buffer for the next bytes: a large response is received directly into its buffer."""
         if self._frame is not None:
             return self._frame[self._filled :]
         return self._staging[self._staged :]

@@ -113,7 +113,7 @@ _UNKNOWN_TOPIC = (
 
 
 class FetchError(Enum):
-    """What to do with a partition that a broker refuses to read."""
+    """The action for a partition that a broker refuses to read."""
 
     OUT_OF_RANGE = auto()  # compare its position with the log's bounds
     UNKNOWN_TOPIC = auto()  # ask whether its topic is still the same
@@ -194,7 +194,7 @@ def may_be_of_one_record(error: BaseException | None) -> bool:
 
 
 def refusal(error: BaseException | None) -> str:
-    """Return the target's objection, and what to do about it if that is known."""
+    """Return the target's objection, with advice if there is any."""
     advice = next((advice for codes, advice in _ADVICE if is_code(error, *codes)), "")
     return f"{_name(error)}. {advice}." if advice else _name(error)
 

@@ -26,7 +26,7 @@ _SESSION_LOST = (
 
 
 class Fetched(NamedTuple):
-    """What one fetch returned for one partition.
+    """The result of one fetch for one partition.
 
     Attributes:
         aborted: (producer id, first offset) of aborted transactions.

@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 class _NotAllowed(Exception):
-    """What came is not from this process's librdkafka."""
+    """The bytes are not from this process' librdkafka."""
 
 
 def librdkafka_options(java: Mapping[str, str]) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class LoginRelay:
         return tuple(found)
 
     async def _port_of(self, host: str, port: int) -> int:
-        """Return where to reach a broker, listening there from now on."""
+        """Return the local address of a broker, and listen on it."""
         async with self._opening:
             if (host, port) not in self._ports:
                 server = await asyncio.start_server(lambda r, w: self._serve(host, port, r, w), HERE, 0)

@@ -43,7 +43,7 @@ class Request:
         lowest: First version that has the fields it needs.
         highest: Last version that this client supports.
         build: Makes the message from kio's module of a version (see `make`).
-        waits_s: How long the request allows the broker to hold the response back.
+        waits_s: Time for which the request allows the broker to delay its response.
         packs: Writes the message of some versions itself (mirror.kafka.packing); None for the others.
     """
 
@@ -96,7 +96,7 @@ def answers(api: int, version: int) -> ModuleType:
 
 @cache
 def _request_reader(api: int, version: int) -> tuple[Any, bool]:
-    """Return what reads a request, and whether its header has tagged fields."""
+    """Return the parser of a request, and whether its header has tagged fields."""
     kind = _message_in(_requests(api, version), EntityType.request)
     return entity_reader(kind), bool(kind.__flexible__)
 

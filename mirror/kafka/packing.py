@@ -1,7 +1,7 @@
 """Write fetch and produce requests without kio, which takes five times as long.
 
 Layout: FetchRequest.json and ProduceRequest.json of Kafka, the flexible versions ("+"): lengths are unsigned varints, plus
-one, and a byte 0 stands for no tagged fields. A test compares each with what kio writes.
+one, and a byte 0 stands for no tagged fields. A test compares each with kio's bytes.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ class _Lane(NamedTuple):
 
 
 class _Unsent:
-    """Requests that are not sent yet: a quota holds them back, or a connection is being opened."""
+    """Requests that are not sent yet: a quota delays them, or a connection is being opened."""
 
     def __init__(self) -> None:
         self._batches: dict[asyncio.Task[None], list[_Delivery]] = {}

@@ -257,7 +257,7 @@ def _unknowns(facts: Facts) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedFacts:
-    """What only a flow's process knows: fields of Facts, by default unknown."""
+    """Facts that only a flow's process knows: fields of Facts, by default unknown."""
 
     groups: Mapping[str, Mapping[str, int]] | None = None
     reread: Mapping[str, int] = field(default_factory=dict)
@@ -302,7 +302,7 @@ def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, served:
 
 
 class _Lag(NamedTuple):
-    """What matters of one partition, from its row or from its series."""
+    """The relevant facts of one partition, from its row or from its series."""
 
     topic: str  # on the target
     partition: str

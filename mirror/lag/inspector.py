@@ -198,7 +198,7 @@ class InspectedFlow:
         self._lag.close()
 
     def _described(self, poll: BoundedPoll) -> FlowPlan | None:
-        """Return what the flow replicates, as its clusters describe it now or described it last.
+        """Return the flow's plan, as its clusters describe it now or described it last.
 
         While the target's topics are unknown, every matching topic of the source counts. None if nothing is known.
         """

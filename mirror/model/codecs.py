@@ -1,6 +1,6 @@
 """Compress and decompress the records of a batch, as Kafka's client does. Pure.
 
-Source: org.apache.kafka.common.compress. The levels are Kafka's (KIP-390), and so is what their defaults mean: LZ4 at its default
+Source: org.apache.kafka.common.compress. The levels and their defaults are Kafka's (KIP-390): LZ4 at its default
 level, 9, is the fast compressor; any other level is the high compressor's.
 """
 

@@ -14,7 +14,7 @@ from mirror.model.topic_partition import TopicPartition
 
 
 class Effect(Enum):
-    """What happened to the records of a gap."""
+    """The result for the records of a gap."""
 
     LOST = "lost"  # the target does not have them, and the source not any more
     SKIPPED = "skipped"  # the target does not have them, because an operator wanted that

@@ -1,4 +1,4 @@
-"""Decide what keeps the offsets of a remote partition equal to the source's. Pure.
+"""Decide the next action that keeps a remote partition's offsets equal to the source's. Pure.
 
 A broker gives consecutive offsets to appended records. The source's log has offsets without a record: markers of transactions,
 aborted records, records that compaction or retention removed. On the target, an aborted transaction occupies these offsets: its

@@ -33,7 +33,7 @@ class OffsetRun(NamedTuple):
 
 
 class OffsetMap:
-    """Runs of records. A newer run replaces what it overlaps, on either side.
+    """Runs of records. A newer run replaces the runs that it overlaps, on either side.
 
     A: Runs are in the order of their source offsets, and of their target offsets.
     B: No two runs overlap, on either side.
@@ -105,7 +105,7 @@ class OffsetMap:
         return _across(self._targets, self._sources, self._counts, target)
 
     def gapless_on_target(self, target: int, until: int) -> int:
-        """Return up to which target offset (at most `until`) all records are the source's."""
+        """Return the target offset (at most `until`) before which all records are the source's."""
         at = bisect_right(self._targets, target) - 1
         while 0 <= at < len(self) and self._targets[at] <= target < until:
             target = max(target, self._targets[at] + self._counts[at])

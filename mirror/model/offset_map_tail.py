@@ -77,7 +77,7 @@ class Tail:
         return len(self.runs) > 1 and len(self.runs.text()) > LONG
 
     def moved(self, until: OffsetRun) -> None:
-        """Forget what the topic has now: all runs before `until`, the newest written one."""
+        """Drop the runs that are in the topic now: all runs before `until`, the newest written one."""
         self.is_unsaved = self.runs.last != until
         newer = sum(1 for run in self.runs if run.source >= until.source)
         self.runs.keep_newest(max(1, newer))

@@ -19,7 +19,7 @@ _LAYOUT = "layout-"
 
 
 class WindowOutcome(NamedTuple):
-    """How a window ended, as far as the next one has to know. By default, cleanly.
+    """The end of a window, as the next window needs it. By default, cleanly.
 
     Attributes:
         is_unclean: Something failed, or a process died: the target may be ahead of the positions.

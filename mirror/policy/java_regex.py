@@ -106,7 +106,7 @@ def translated(pattern: str) -> str:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads one expression from left to right, and writes it as it goes."""
+    """Parses one expression from left to right, and writes its translation."""
 
     text: str
     at: int = 0  # the place up to which the expression is read

@@ -359,7 +359,7 @@ class Fetching:
 
 
 async def _woken(event: asyncio.Event) -> None:
-    """Wait until an event is set from now on, or some time."""
+    """Wait until an event is set again, at most for some time."""
     event.clear()
     timer = asyncio.get_running_loop().call_later(LOOKS_S, event.set)
     await event.wait()
@@ -367,6 +367,6 @@ async def _woken(event: asyncio.Event) -> None:
 
 
 def raise_failure(task: asyncio.Task[None] | None) -> None:
-    """Raise what ended a task, if something did."""
+    """Raise the error that ended a task, if any."""
     if task is not None and task.done() and not task.cancelled() and (failure := task.exception()) is not None:
         raise failure

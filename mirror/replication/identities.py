@@ -125,7 +125,7 @@ def identified(
         plan: Has the policy.
         partition: Its `ids` are those of its position.
         now: The ids of its topics.
-        logged_reasons: Has what this process logged of it.
+        logged_reasons: The lines that this process has logged of the partition.
         before: The plan has the replacement too: no later window needs to check.
     """
     known = TopicIds.parse(partition.ids)

@@ -100,7 +100,7 @@ class Placement:
         self.delivery.placed(partition)
 
     def _tell_hole(self, partition: Partition, first: int | None, last: int) -> None:
-        """Log and record what the target's log lost, if a batch follows the cut."""
+        """Log and record the records that the target lost, if a batch follows the cut."""
         assigned = partition.assigned
         named = f"offsets {first} to {last}" if first is not None else f"the records before offset {last + 1}"
         said = f"{assigned.remote_topic} lost the end of its log, and has been written since: {named} of the source were there"

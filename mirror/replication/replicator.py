@@ -34,7 +34,7 @@ WITHDRAWS_EVERY_S = 0.2
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Replicator:
-    """Runs until it is stopped. Once drained, `acked` of each partition is exactly what the target has."""
+    """Runs until it is stopped. Once drained, `acked` of each partition is exactly the end of the target's records."""
 
     name: str  # the flow, for the log
     source: Source  # reads the source
@@ -114,7 +114,7 @@ class Replicator:
 
     @property
     def needs_new_producer(self) -> bool:
-        """True when the target does not take what this one sends any more."""
+        """True if the target no longer accepts this replicator's batches."""
         return self._sending.needs_new_producer
 
     @property

@@ -64,7 +64,7 @@ class Prometheus:
         return states
 
     def firing(self) -> list[FiringAlert]:
-        """Return the alerts that fire now, with what their rules say of them."""
+        """Return the alerts that fire now, with the annotations of their rules."""
         return [
             FiringAlert(
                 name=alert["labels"]["alertname"],

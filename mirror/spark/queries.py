@@ -57,7 +57,7 @@ class Lanes:
         self._queries[lane] = _started(_observed(reports.load(), OBSERVED, lane_name(lane), location), location)
 
     def revive(self) -> list[StreamTerminated]:
-        """Start queries again that ended; return what ended them.
+        """Restart queries that ended; return the reasons.
 
         Raises:
             StreamTerminated: the JVM itself has ended.
@@ -103,7 +103,7 @@ class CheckpointStream:
         self._query = _started(writer.trigger(processingTime=f"{self._every_s} seconds"), location)
 
     def revive(self) -> list[StreamTerminated]:
-        """Start the query again when it ended; return what ended it."""
+        """Restart the query if it ended; return the reason."""
         if _is_active(self._query):
             return []
         ended = StreamTerminated(f"the checkpoints ended: {_first_line(self._query.exception())}")

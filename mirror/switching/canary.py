@@ -174,7 +174,7 @@ class _InThread:
             self._failure = error
 
     def end(self) -> None:
-        """Have it end, and wait for that."""
+        """Stop the thread, and wait for its end."""
         self._stop.set()
         self._thread.join(ENDS_S)
 

@@ -102,7 +102,7 @@ def unfinished(journal: Journal, scope: Scope, kind: Kind) -> SwitchRun | None:
 
 
 def called(run: SwitchRun) -> str:
-    """Return how a run was called."""
+    """Return the command of a run."""
     chosen = [f"--{name} {text}" for name, text in (("topics", run.topics), ("groups", run.groups)) if text]
     chosen += [f"--without-topic {topic}" for topic in run.without]
     return " ".join([run.kind.value, run.flow, *chosen])

@@ -43,7 +43,7 @@ class Drill:
         lost: Acknowledged records that the group never read.
         repeated: How often it read one again.
         rpo_records: The most that were on the source and not on the target at once: lost, had the source failed then.
-        rto_s: From the fence until the group read what was written on the target; None if it did not get that far.
+        rto_s: Time from the fence until the group read a record written on the target; None if it never did.
         back_s: The same for the failback.
         steps: Seconds by kind of run and step.
         failure: Why it did not finish, "" if it did.
@@ -66,7 +66,7 @@ class Drill:
 
     @property
     def has_passed(self) -> bool:
-        """Whether it came to its end, with each record read once."""
+        """Whether the drill completed and each record was read once."""
         return not (self.failure or self.lost or self.repeated)
 
     @property
@@ -201,7 +201,7 @@ class _Rehearsal:
         return self.journal.of(back.flow, back.target)
 
     def _begin_on(self, scope: Scope) -> None:
-        """Write and read where a flow comes from."""
+        """Write and read on a flow's source."""
         assert scope.back is not None
         self.canary.write_on(scope.source.alias, scope.back.producer)
         self.canary.read_on(scope.source.alias, scope.flow.consumer, _topics_there(scope.reversed()))
@@ -223,7 +223,7 @@ class _Rehearsal:
             time.sleep(LOOK_S)
 
     def _watch_what_waits(self) -> None:
-        """See for some seconds how much a loss of the source would cost."""
+        """Measure for some seconds how many records a loss of the source would cost."""
         ends_s = time.monotonic() + LOADED_S
         while time.monotonic() < ends_s:
             self.rpo_records = max(self.rpo_records or 0, self._waiting(self._ends()))
@@ -300,7 +300,7 @@ def _topics_there(scope: Scope) -> list[str]:
 
 
 def create(scope: Scope, topic: str) -> None:
-    """Create a canary topic where a flow comes from, if it is not there.
+    """Create the canary topic on a flow's source, if it is missing.
 
     Raises:
         MirrorError: the cluster refuses.

@@ -66,7 +66,7 @@ def open_again(cluster: Cluster, topics: Sequence[str]) -> str:
 def _in_order(acls: Sequence[Acl]) -> list[list[Acl]]:
     """Return ACLs by request, in an order that blocks no reader at any time.
 
-    The first ACL of a topic ends what the cluster allows by default. A broker applies one request at once.
+    The first ACL of a topic ends the cluster's default permission. A broker applies one request at once.
     """
     topics = sorted({acl.topic for acl in acls})
     chunks = [set(topics[at : at + TOPICS_AT_ONCE]) for at in range(0, len(topics), TOPICS_AT_ONCE)]
@@ -77,7 +77,7 @@ def _in_order(acls: Sequence[Acl]) -> list[list[Acl]]:
 def until_quiet(
     cluster: Cluster, places: Sequence[TopicPartition], *, within_s: float, say: Callable[[str], None]
 ) -> Mapping[TopicPartition, int]:
-    """Wait until no log has grown for QUIET_S; return where they end.
+    """Wait until no log has grown for QUIET_S; return the log ends.
 
     Raises:
         StillWrittenError: some still grow when the time is over; it names them.

@@ -76,7 +76,7 @@ class Entries:
         return [Moved(*each) for value in kept for each in json.loads(value)]
 
     def fences(self) -> set[Acl]:
-        """Return the ACLs by which runs of the reverse flow keep producers from this target."""
+        """Return the ACLs of fences that runs of the reverse flow left on this target."""
         kept = (value for key, value in self.values.items() if key.startswith(FENCE))
         return {Acl(*fields) for value in kept for fields in json.loads(value)}
 

@@ -122,7 +122,7 @@ class SwitchRun:
 
     @property
     def may_abort(self) -> bool:
-        """Whether all that was done can be taken back: until the first group is moved."""
+        """Whether all steps can be reverted: until the first group is moved."""
         groups = self.step(Step.GROUPS)
         return not self.is_aborted and groups.state is not StepState.DONE and MOVING not in groups.facts
 

@@ -148,7 +148,7 @@ class Scope:
         return [place for place in plan.absent if self._is_chosen(place.topic)]
 
     def seen_only(self, plan: FlowPlan, seen: Mapping[TopicPartition, Sample]) -> dict[TopicPartition, Sample]:
-        """Return what the source has but the target lacks, by remote topic and partition."""
+        """Return the source's partitions that the target lacks, by remote topic and partition."""
         brought = {place.on_target for place in plan.partitions}
         return {
             place: sample
@@ -157,7 +157,7 @@ class Scope:
         }
 
     def origin(self, remote_topic: str) -> str:
-        """Return what the source calls a remote topic."""
+        """Return the source's name of a remote topic."""
         return self.flow.policy.upstream_topic(remote_topic) or remote_topic
 
     def has_process(self, plan: FlowPlan) -> bool:

@@ -29,7 +29,7 @@ class StepContext:
     Attributes:
         scope: What is switched.
         run: The run before the step, with the facts of an attempt that a crash ended.
-        journal: Keeps what must be known before something is changed.
+        journal: Writes facts to the journal before a change.
         within_s: How long a step waits for others: writers, readers, waiting records.
         window_ms: Length of the mirror's windows.
         folder: Folder for texts that are too long for the journal.

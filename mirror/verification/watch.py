@@ -72,13 +72,13 @@ def newest_only(pieces: Iterable[Piece], last: int) -> dict[TopicPartition, int]
 
 @dataclass(slots=True)
 class Progress:
-    """How far each partition was compared, and what has been wrong so far."""
+    """The compared end of each partition, and the differences so far."""
 
     until: dict[TopicPartition, int] = field(default_factory=dict)
     wrong: int = 0
 
     def took(self, pieces: Iterable[Piece], found: Mapping[TopicPartition, Finding]) -> list[str]:
-        """Record a round; return log lines. What could not be read is read again."""
+        """Record a round; return log lines. Pieces that could not be read are read again."""
         lines = []
         for piece in pieces:
             finding = found[TopicPartition(piece.topic, piece.partition)]

@@ -152,5 +152,4 @@ def test_a_truncated_log_is_read_from_its_first_different_offset(racks, backup, 
     racks.node(LEADER).restart()
     expected = [value for _, value, *_ in rows(150) + rows(100, start=1000)]
     assert [message.value() for message in messages(backup, remote)] == expected
-    assert f"{topic}-0: the source's log was truncated: its records from offset 100 on" in told
-    assert "read up to offset 149" in told
+    assert f"{topic}-0: the source's log was truncated: the target keeps offsets 100 to 149" in told

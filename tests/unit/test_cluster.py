@@ -133,7 +133,7 @@ def test_a_time_out_is_reported_with_the_error_of_the_connection():
     )
     said = "[thrd:h:1/bootstrap]: h:1/bootstrap: Disconnected: connection reset by peer (after 7ms in state APIVERSION_QUERY)"
     clients._logger.warning("%s", said)
-    assert "(h:1 closes the connection before it responds: does security.protocol fit" in str(
+    assert "(h:1 closes the connection before it responds: do security.protocol and the port fit" in str(
         clients.unavailable(timed_out)
     )
     assert "(Timed out)" in str(clients.unavailable(timed_out)) or "Local: Timed out" in str(

@@ -88,7 +88,7 @@ def test_predicates_select_topics_and_records(settings):
         (["t.type = com.example.Mask"], '"com.example.Mask" is not supported: records would be mirrored unchanged'),
         ([f"t.type = {PACKAGE}.RegexRouter"], "RegexRouter renames topics"),
         ([f"t.type = {PACKAGE}.TimestampRouter"], "TimestampRouter renames topics"),
-        (["t.type = Filter", "t.fields = a"], "t.fields: is not a supported setting of it"),
+        (["t.type = Filter", "t.fields = a"], "t.fields: is not a supported setting of this transform"),
         (["t.type = MaskField$Value"], "needs transforms.t.fields"),
         (["t.type = InsertHeader", "t.header = a"], "needs transforms.t.value.literal"),
         (["t.type = ReplaceField$Value", "t.renames = a"], "holds something else than pairs"),
@@ -107,7 +107,7 @@ def test_an_unsupported_transform_is_refused_by_name(refusal, lines, complaint):
         (["type = com.example.Odd"], '"com.example.Odd" is not supported. Supported: HasHeaderKey'),
         (["type = TopicNameMatches"], "needs predicates.p.pattern"),
         (["type = TopicNameMatches", "pattern = ("], "is not a regular expression"),
-        (["type = RecordIsTombstone", "name = a"], "is not a supported setting of it"),
+        (["type = RecordIsTombstone", "name = a"], "is not a supported setting of this transform"),
     ],
 )
 def test_a_predicate_that_is_not_known_is_refused_by_name(refusal, lines, complaint):

@@ -141,7 +141,7 @@ def _of_connector(flow: ConnectorFlow, connector: Connector, setting: Setting) -
 
 
 def _of_all(flow: ConnectorFlow, connector: Connector, item: Item) -> Item | None:
-    """Return the result of a key, which other connectors may have as well.
+    """Return the result of a key; other connectors may have the key too.
 
     In kafka-mirror it applies to the whole flow, so the source connector, which mirrors the records, decides.
     """
