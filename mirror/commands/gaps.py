@@ -83,7 +83,7 @@ def _effect(name: str) -> Effect:
         return Effect(name)
     except ValueError:
         known = ", ".join(effect.value for effect in Effect)
-        raise SettingsError(f'gaps: --effect: "{name}" is none. Those are {known}.') from None
+        raise SettingsError(f'gaps: --effect: "{name}" is not an effect. Valid: {known}.') from None
 
 
 def _is_wanted(gap: Gap, topics: Sequence[str], effects: Sequence[Effect]) -> bool:

@@ -170,7 +170,9 @@ def space_lines(
     needed = to_come * replicas
     if free is not None and needed > free:
         times = f" in {replicas} replicas" if replicas > 1 else ""
-        lines.append(f"  WARNING: {in_units(needed)} are to come{times}, more than is free. Make room, or mirror less.")
+        lines.append(
+            f"  WARNING: {in_units(needed)} will be copied{times}, which is more than is free. Make room, or mirror less."
+        )
     return lines
 
 

@@ -135,7 +135,7 @@ def positions(settings: Settings, args: Namespace) -> int:
     ):
         raise SettingsError(
             f"positions: {flow.name} runs, and would write its own positions over yours. Stop it first; after a crash wait "
-            f"{settings.mirror.window_ms / 1000 + DEAD_AFTER_S:.0f} seconds. --force does it all the same."
+            f"{settings.mirror.window_ms / 1000 + DEAD_AFTER_S:.0f} seconds. --force ignores that."
         )
     if args.action == "export":
         refuse_running(flow, target)
@@ -244,7 +244,7 @@ def _wanted(
             at_ms = moment(to)
         except ValueError:
             raise SettingsError(
-                f'positions: --to: "{to}" is no position. Write earliest, latest, an offset, or a time such as '
+                f'positions: --to: "{to}" is not a position. Write earliest, latest, an offset, or a time such as '
                 "2026-01-31T12:00:00Z."
             ) from None
         found = source.offsets_at(places, at_ms)

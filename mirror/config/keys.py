@@ -185,7 +185,7 @@ def needless(key: str) -> str:
 
 
 def _filter_class(entry: Entry, base: type[Plugin]) -> type[Plugin]:
-    """Return the class of a filter: our own for MirrorMaker's default, or a derived Python class."""
+    """Return the class of a filter: kafka-mirror's class for MirrorMaker's default, or a derived Python class."""
     if values.text(entry).removeprefix(JAVA_PACKAGE) in _FILTERS:
         return base
     return _imported(entry, base, "MirrorMaker's default filter, or a Python class")
@@ -208,5 +208,5 @@ def _imported(entry: Entry, base: type[Plugin], expected: str) -> type[Plugin]:
         named = entry.shown(path)
         raise refusal(entry, f"{named} cannot be imported ({why}); expected {derived}. Check PYTHONPATH.") from None
     if not (isinstance(found, type) and issubclass(found, base)):
-        raise refusal(entry, f"{entry.shown(path)} is no such class; expected {derived}.")
+        raise refusal(entry, f"{entry.shown(path)} is not such a class; expected {derived}.")
     return found

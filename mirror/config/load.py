@@ -99,7 +99,7 @@ def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
     if mirror.drill_enabled and not any(flow.has_canaries for flow in flows):
         raise refusal(
             own["mirror.drill.enabled"],
-            "is true, and no flow has a flow back, so nothing can be rehearsed. Enable one, or leave this out.",
+            "is true, and no flow has a reverse flow, so nothing can be rehearsed. Enable one, or leave this out.",
         )
     check_clients(found, enabled, path)
     check_flows(flows, path)
@@ -241,7 +241,7 @@ def _mirror(own: Layer) -> Mirror:
     if read["drill_interval_s"] and not read["drill_enabled"]:
         raise refusal(
             own["mirror.drill.interval.seconds"],
-            "is without effect while mirror.drill.enabled is false. Set that to true, or leave this out.",
+            "has no effect while mirror.drill.enabled is false. Set that to true, or leave this out.",
         )
     spark = {key.removeprefix("mirror."): entry for key, entry in own.items() if key.startswith(_SPARK)}
     return Mirror(

@@ -205,7 +205,7 @@ def _from_folder(allowed: Callable[[str], Path], path: str, key: str) -> str:
         raise _NothingFound(f'"{key}" is not a file name in {path}. Write ${{provider:folder:file}}.')
     file = allowed(str(folder / key))
     if _exists(file) and not file.is_file():
-        raise _NothingFound(f"{path}/{key} is no regular file. Name one.")
+        raise _NothingFound(f"{path}/{key} is not a regular file. Name one.")
     return _content(file, f"{path}/{key}")
 
 

@@ -137,7 +137,7 @@ def url(entry: Entry) -> str:
     """Return an address of HTTP without a slash at its end, or nothing."""
     found = text(entry)
     if found and not found.startswith(("http://", "https://")):
-        raise refusal(entry, f"{entry.shown(found)} is no address. Write one like http://127.0.0.1:9090.")
+        raise refusal(entry, f"{entry.shown(found)} is not an address. Write one like http://127.0.0.1:9090.")
     return found.rstrip("/")
 
 

@@ -131,7 +131,7 @@ def _check_complete(jars: Path, modules: Modules) -> None:
     missing = [module for _, module, version in modules if not (jars / f"{module}-{version}.jar").is_file()]
     if missing:
         raise MirrorError(
-            f"Ivy ended well but did not bring {', '.join(missing)}. Remove {cache_folder()} and try again."
+            f"Ivy succeeded but did not fetch {', '.join(missing)}. Remove {cache_folder()} and try again."
         )
 
 

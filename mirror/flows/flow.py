@@ -26,7 +26,7 @@ log = logging.getLogger("mirror")
 _ON_GONE = {
     OnRecreated.RESTART: "it is created again, and filled from the source's start",
     OnRecreated.STOP: "nothing is replicated there until the topic is created, or kafka-mirror is restarted",
-    OnRecreated.CONTINUE: "it is created again, and what comes is replicated",
+    OnRecreated.CONTINUE: "it is created again, and new records are replicated",
 }
 _ON_REPLACED = {
     OnRecreated.RESTART: "it is filled from the source's start",

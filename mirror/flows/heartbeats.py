@@ -184,8 +184,8 @@ class _TargetHeartbeats(threading.Thread):
         if policy != "compact":
             log.log(
                 level_once(self._logged, flow.topic),
-                "%s on %s has %s=%s, and stays so, because other mirrors write to it too. To compact it: kafka-configs.sh "
-                "--bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config %s=compact",
+                "%s on %s has %s=%s, which is not changed, because other mirrors write to it too. To compact it: "
+                "kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config %s=compact",
                 flow.topic,
                 flow.target,
                 _POLICY,

@@ -62,7 +62,7 @@ class Loops:
             placed = self._placed(remote) if any(target & each.resting for each in found.values()) else set()
         except ClusterUnavailable as error:
             if self._unknown != str(error):
-                log.warning("%s: whether topics go round in a loop is not known: %s", self._flow.name, error)
+                log.warning("%s: topics cannot be checked for loops: %s", self._flow.name, error)
             self._unknown = str(error)
             return
         self.going_round = going_round(found, self._upstreams, on_target=target, so_far=before, placed=placed)

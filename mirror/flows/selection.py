@@ -17,7 +17,7 @@ def flow_named(settings: Settings, name: str, *, command: str) -> Flow:
         if flow.name == name:
             return flow
     known = ", ".join(flow.name for flow in settings.flows)
-    raise SettingsError(f'{command}: "{name}" is no enabled flow; expected one of {known}.')
+    raise SettingsError(f'{command}: "{name}" is not an enabled flow; expected one of {known}.')
 
 
 def selected(

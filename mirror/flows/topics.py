@@ -135,7 +135,7 @@ def _create(flow: Flow, topic: TopicPair, source: Cluster, target: Cluster, know
     wanted = flow.configs.at_creation(theirs)
     if unknown := sorted(wanted.keys() - set(known or wanted)):
         log.warning(
-            "%s: %s is created on %s without %s, which that version of Kafka does not know",
+            "%s: %s is created on %s without %s, which its version of Kafka does not support",
             flow.name,
             topic.remote,
             flow.target.alias,

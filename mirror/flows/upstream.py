@@ -61,7 +61,7 @@ Upstreams = Mapping[str, Upstream]  # by topic
 def read_upstreams(flow: Flow, topics: Mapping[str, Topic]) -> Upstreams:
     """Return the upstream topics of a flow's source; raise ClusterUnavailable."""
     options = client_options(flow.source_admin)
-    what = "which mirrors write to it cannot be read"
+    what = "the mirrors that write to it cannot be read"
     found = answered(_positions(options), cluster=flow.source.alias, what=what)
     flow_back = flow.target.alias if flow.is_bidirectional else None
     return upstreams_of(found, topics, now_ms=now_ms(), flow_back=flow_back)

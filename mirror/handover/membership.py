@@ -188,7 +188,7 @@ class Membership:
         """
         if "hung" not in self._logged:
             self._logged.add("hung")
-            log.error("%s: %s; its slots are left to other processes, if there are any", self.name, hung)
+            log.error("%s: %s; it gives its slots to other processes, if there are any", self.name, hung)
         self._assigned.clear()
         _close_consumer(consumer)
         return None

@@ -76,7 +76,7 @@ async def recalled(plan: FlowPlan, lacking: Collection[PlannedPartition], *, kno
         log.warning("%s: %s had forgotten the paused topics: %s stay paused", plan.name, plan.target, named)
     if found:
         log.warning(
-            "%s: %s had forgotten %d positions (%s): they are as the offset map has them",
+            "%s: %s had forgotten %d positions (%s): they are restored from the offset map",
             plan.name,
             plan.target,
             len(found),

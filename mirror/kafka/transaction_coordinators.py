@@ -116,7 +116,7 @@ class TransactionCoordinators:
                     continue  # because another one cannot be added: it is asked for again without that
                 wanted.discard(where)
                 if code is not ErrorCode.none:
-                    failed[where] = BrokerError(code, f"{where[0]}-{where[1]} cannot enter the transaction")
+                    failed[where] = BrokerError(code, f"{where[0]}-{where[1]} cannot be added to the transaction")
         return failed
 
     async def add_group(self, who: ProducerState, group: str) -> None:

@@ -161,7 +161,7 @@ class FailoverReadiness:
             parts.append(f"{self.groups.rereading} would re-read {pluralized(self.groups.reread_records, 'record')}")
         if self.groups.without_offset:
             parts.append(f"{self.groups.without_offset} cannot resume")
-        found = ", ".join(parts) or "none reads a topic of the flow"
+        found = ", ".join(parts) or "no group reads a topic of the flow"
         if not self.identical_topics:
             return found
         of_all = "" if self.identical_topics == self.topics else f" in {self.identical_topics} of {self.topics} topics"

@@ -35,7 +35,7 @@ class Cause(Enum):
     REPARTITIONED = (
         "the topic has another number of partitions on the target, so the target's records cannot be compared"
     )
-    REFUSAL = "a record is not taken"
+    REFUSAL = "a cluster refuses a record"
     OPERATOR = "an operator set the position"
     SOURCE_LOST = "readers and writers moved away from a source that is lost"
 

@@ -267,7 +267,7 @@ def _in_part(record: Content, of_key: bool, change: Callable[[str, list[Member]]
     try:
         text = part.decode()
     except UnicodeDecodeError as error:
-        raise TransformError(f"it works on JSON objects, and this is no UTF-8 ({error.reason})") from error
+        raise TransformError(f"it works on JSON objects, and this value is not UTF-8 ({error.reason})") from error
     changed = change(text, members(text))
     if changed == text:
         return record

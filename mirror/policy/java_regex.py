@@ -100,7 +100,7 @@ def translated(pattern: str) -> str:
     reader = _Reader(pattern)
     written = reader.expression()
     if reader.at < len(pattern):
-        reader.wrong(f'a ")" that closes nothing at {reader.at}')
+        reader.wrong(f'an unmatched ")" at {reader.at}')
     return written
 
 
@@ -191,7 +191,7 @@ class _Reader:
             return self.atom() if self.peek("{") else atom  # the error for "{" is raised there
         count, least, is_range, most, kind = found.groups()
         if least and not int(least) <= int(most or least) <= _MOST:
-            self.wrong(f'"{count}" at {start} is no range of counts up to {_MOST}')
+            self.wrong(f'"{count}" at {start} is not a range of counts up to {_MOST}')
         if self.behind and (count in "*+" or (is_range and not most) or kind == "+"):
             self.refuse(start, f'"{found[0]}" in a look-behind', "Write a largest count, as in {0,9}.")
         if self.peek(*"*+?{"):

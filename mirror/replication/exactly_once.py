@@ -156,7 +156,7 @@ class ExactlyOnce:
         But not before the target knows which of its brokers are alive.
         """
         log.warning(
-            "%s: slot %d: the last transaction is taken back: the target has not answered",
+            "%s: slot %d: the last transaction is aborted: the target has not responded",
             self.plan.name,
             self.window.slot,
         )
@@ -219,7 +219,7 @@ class ExactlyOnce:
                 await self._commit()
         except KafkaError as error:
             self._sender.needs_new_producer = True
-            log.warning("%s: a transaction failed, nothing of it counts: %s", self.plan.name, error)
+            log.warning("%s: a transaction failed, and none of its records counts: %s", self.plan.name, error)
             return False
         return True
 

@@ -156,7 +156,7 @@ def identified(
         partition.record_gap(Effect.SKIPPED, cause, None, offset - 1, said)
         partition.map_from(offset)
     else:
-        last = f"the last position was {offset}" if has_position else "its position went with it"
+        last = f"the last position was {offset}" if has_position else "its position was deleted too"
         said = f"{what}; replicating it from its start, {last}"
         if side == "source":
             partition.record_gap(

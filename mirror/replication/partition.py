@@ -164,7 +164,7 @@ class FetchState:
         self.high_watermark = high_watermark
 
     def truncate(self, offset: int) -> None:
-        """Record that the log has the read records only up to an offset."""
+        """Record the offset up to which the log has the read records."""
         self.truncated_to = offset
 
     def warm(self, now_s: float) -> bool:

@@ -103,7 +103,7 @@ class Placement:
         """Log and record the records that the target lost, if a batch follows the cut."""
         assigned = partition.assigned
         named = f"offsets {first} to {last}" if first is not None else f"the records before offset {last + 1}"
-        said = f"{assigned.remote_topic} lost the end of its log, and has been written since: {named} of the source were there"
+        said = f"{assigned.remote_topic} lost {named} of the source, and other records were appended since"
         log.error("%s: %s-%d: %s", self.name, assigned.topic, assigned.partition, said)
         partition.record_gap(Effect.LOST, Cause.TARGET_CUT, first, last, said)
         partition.tally.lost += last - first + 1 if first is not None else 0

@@ -183,7 +183,7 @@ class Replicator:
 async def withdraw_late(target: Target) -> None:
     """After a second, keep withdrawing batches that are not sent yet.
 
-    Again and again, because the offset map is sent after the last records.
+    Repeat that, because the offset map is sent after the last records.
     """
     await asyncio.sleep(WITHDRAWS_S)
     while True:

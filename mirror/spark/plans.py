@@ -39,7 +39,7 @@ def read_plan(path: Path) -> Plan:
     with path.open("rb") as file:
         plan = pickle.load(file)  # noqa: S301 - our own file, readable by its owner only
     if not isinstance(plan, Plan):
-        raise TypeError(f"{path} is no plan but {json.dumps(str(type(plan)))}")
+        raise TypeError(f"{path} is not a plan: {json.dumps(str(type(plan)))}")
     return plan
 
 

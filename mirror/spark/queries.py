@@ -96,7 +96,7 @@ class CheckpointStream:
         self._query: Any = None
 
     def start(self) -> None:
-        """Start the query; like those of the lanes it keeps nothing between runs."""
+        """Start the query, which keeps nothing between runs, like the lanes."""
         location = self._checkpoints / f"checkpoints-{time.time_ns()}"
         rows = self._spark.readStream.format(CHECKPOINTS).options(plan=str(self._plan)).load()
         writer = _observed(rows, OBSERVED_CHECKPOINTS, "checkpoints", location)

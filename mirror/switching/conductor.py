@@ -96,7 +96,7 @@ def unfinished(journal: Journal, scope: Scope, kind: Kind) -> SwitchRun | None:
             "it with --abort."
         )
     if journal.is_conducted():
-        raise SettingsError(f"{kind.value}: {run.by} conducts {run.id} of {run.flow} now. Two never conduct at once.")
+        raise SettingsError(f"{kind.value}: {run.by} conducts {run.id} of {run.flow} now. Wait until it ends.")
     scope.without |= frozenset(run.without)
     return replace(run, by=conductor(), without=tuple(sorted(scope.without)))
 

@@ -146,8 +146,7 @@ def _refuse_a_second(scope: Scope, journal: Journal) -> None:
     ]
     if members or (journal.unfinished() is not None and journal.is_conducted()):
         raise MirrorError(
-            f"drill: another process rehearses {scope.flow.name} now, or did a moment ago. Only one can; try again in "
-            "a minute."
+            f"drill: another process rehearses {scope.flow.name}, or has just done so. Try again in a minute."
         )
 
 

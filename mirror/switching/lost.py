@@ -98,7 +98,7 @@ def gap_sentences(gaps: list[dict[str, Any]], now_s: float) -> list[str]:
         said.append(f"records of the last {duration(max(0.0, now_s - oldest_s))} are unknown, and not counted")
     if len(known) < len(gaps):
         unknown = pluralized(len(gaps) - len(known), "partition")
-        said.append(f"unknown of {unknown}: the position, or the end of the log was never seen")
+        said.append(f"unknown for {unknown}: the position, or the end of the log was never seen")
     return said
 
 
@@ -178,7 +178,7 @@ def open_target(work: StepContext) -> StepResult:
     closed = {acl.topic for acl in there - kept.fences() if acl in denials([acl.topic])}
     if others := [name for name in sorted(closed) if scope.back.topics.matches(name)]:
         said.append(
-            f"{pluralized(len(others), 'topic')} of {scope.target.alias} stay closed to producers: ACLs that no switch has "
+            f"{pluralized(len(others), 'topic')} of {scope.target.alias} cannot be written, because ACLs that no switch has "
             f"added deny WRITE to all: {first_few(others)}"
         )
     return StepResult(said, {"opened": opened})

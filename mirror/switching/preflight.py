@@ -127,7 +127,9 @@ def looked_ahead_without_source(scope: Scope, seen: Mapping[TopicPartition, Samp
     except ClusterUnavailable:
         pass
     else:
-        warnings.append(f"{scope.source.alias} answers: 'kafka-mirror switch' without --source-lost would lose nothing")
+        warnings.append(
+            f"{scope.source.alias} responds: 'kafka-mirror switch' without --source-lost would lose nothing"
+        )
     return Preflight(
         topics=tuple(
             TopicAhead(
@@ -257,11 +259,11 @@ def _of_other_types(scope: Scope) -> Iterable[str]:
 def _of_shared(scope: Scope, plan: FlowPlan) -> Iterable[str]:
     """Warn of topics of the target that have the records of other sources too."""
     reading = read_shared(client_options(scope.flow.target_admin), plan.group, scope.partitions(plan))
-    found = answered(reading, cluster=scope.target.alias, what="which other flows write to it cannot be read")
+    found = answered(reading, cluster=scope.target.alias, what="other flows that write to it cannot be read")
     if found:
         yield (
             f"{first_few(sorted(set(found.values())))} write to {first_few(sorted({topic for topic, _ in found}))} on "
-            f"{scope.target.alias} too: a group that is moved skips what it has not read of their records before its place"
+            f"{scope.target.alias} too: a moved group skips their unread records before its place"
         )
 
 

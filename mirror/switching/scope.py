@@ -85,8 +85,8 @@ class Scope:
         )
         if back is None and kind in (Kind.SWITCH, Kind.SWITCH_BACK):
             raise SettingsError(
-                f"{kind.value}: the file enables no flow {flow.target.alias}->{flow.source.alias}, so nothing that is written on "
-                f"{flow.target.alias} would come back. Enable it, or use 'kafka-mirror migrate' where nothing is to come back."
+                f"{kind.value}: the file enables no flow {flow.target.alias}->{flow.source.alias}, so no record written on "
+                f"{flow.target.alias} would be replicated back. Enable it, or use 'kafka-mirror migrate'."
             )
         if flow.is_bidirectional:
             raise SettingsError(

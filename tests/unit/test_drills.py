@@ -68,7 +68,7 @@ def test_a_flow_without_canaries_cannot_be_rehearsed(settings):
 
 
 def test_drills_without_a_flow_back_are_refused(settings):
-    with pytest.raises(SettingsError, match=r"mirror.drill.enabled.*no flow has a flow back"):
+    with pytest.raises(SettingsError, match=r"mirror.drill.enabled.*no flow has a reverse flow"):
         settings(ON)
 
 

@@ -119,7 +119,7 @@ def test_groups_are_counted_by_how_they_would_resume():
     found = but(groups=groups, reread={"g": 0, "h": 5, "i": 7})
     assert found.groups == GroupOffsets(exact=1, rereading=1, without_offset=1, reread_records=7)
     assert found.groups_text == "1 exact, 1 would re-read 7 records, 1 cannot resume"
-    assert but(groups={}).groups_text == "none reads a topic of the flow"
+    assert but(groups={}).groups_text == "no group reads a topic of the flow"
     assert but(groups={"g": {}}, topics=5, identical_topics=5).groups_text == "1 exact; offsets are identical"
     assert (
         but(groups={"g": {}}, topics=5, identical_topics=3).groups_text

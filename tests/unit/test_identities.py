@@ -148,12 +148,14 @@ def test_a_replaced_remote_topic_without_a_position_is_filled_from_the_start(cap
     partition = without_position(OnRecreated.RESTART, TopicIds("old", "another"))
     assert (partition.start, partition.ids, partition.tally.rewinds) == (EARLIEST, "old:another", 1)
     assert "a.t was deleted and created again on the target (topic id another, was there)" in caplog.text
-    assert "its position went with it" in caplog.text
+    assert "its position was deleted too" in caplog.text
 
 
 @pytest.mark.parametrize("policy", [OnRecreated.STOP, OnRecreated.CONTINUE])
 def test_stop_and_continue_wait_for_the_position_of_a_replaced_remote_topic(policy):
     partition = without_position(policy, TopicIds("old", "another"))
-    assert partition.pause.reason.endswith("the position went with it, and it is paused until that is put back")
+    assert partition.pause.reason.endswith(
+        "its position was deleted too, and it is paused until the position is set again"
+    )
     assert (partition.ids, partition.pause.kind, partition.identity) == ("old:there", Pause.REPLACED, Identity.REPLACED)
     assert partition.start is not None, "so no position is written for it"

@@ -423,7 +423,7 @@ def test_a_login_is_sent_and_its_password_is_never_on_the_command_line(connect, 
     assert "is given without a password. Set KAFKA_MIRROR_CONNECT_PASSWORD" in capsys.readouterr().err
     assert main(["import", address.replace("//", "//admin:hush@"), "-o", "new"]) == 2
     told = capsys.readouterr().err
-    assert "the address holds a login. Give --user" in told
+    assert "the address contains a login. Give --user" in told
     assert "hush" not in told
 
 
@@ -446,13 +446,13 @@ def test_a_url_without_connect_is_refused_in_one_line(path, complaint, connect, 
 
 def test_a_silent_slow_or_plain_connect_is_reported_in_time(connect, here):
     address, _ = connect
-    with pytest.raises(ClusterUnavailable, match=r"does not answer \(Connection refused\)"):
+    with pytest.raises(ClusterUnavailable, match=r"does not respond \(Connection refused\)"):
         read_connect("http://127.0.0.1:1", Access())
     with pytest.raises(ClusterUnavailable, match=r"not within 0.2 s"):
         read_connect(f"{address}/slow", Access(), bound_s=0.2)
     with pytest.raises(SettingsError, match="TLS is not possible"):
         read_connect(address.replace("http:", "https:"), Access())
-    with pytest.raises(SettingsError, match="is no address of a Connect"):
+    with pytest.raises(SettingsError, match="is not the address of a Connect"):
         read_connect("http://", Access())
     (here / "ca.pem").write_text("nothing")
     with pytest.raises(SettingsError, match=r"--cacert: ca\.pem cannot be used"):

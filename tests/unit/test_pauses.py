@@ -122,7 +122,7 @@ def test_a_standstill_ends_when_the_targets_metadata_show_a_change(error, replic
         assert one.pause.is_due(now()) is ends
 
     played(scene, one)
-    assert one.pause.reason.startswith("the target takes no writes for it: ")
+    assert one.pause.reason.startswith("the target accepts no writes for it: ")
     assert one.committed is None, "the next window is to know of it"
 
 
@@ -157,7 +157,7 @@ def test_partitions_that_pause_together_are_logged_in_one_line(caplog):
     with caplog.at_level(logging.WARNING):
         played(scene, *several)
     assert [record.getMessage() for record in caplog.records] == [
-        "a->b: 3 partitions paused (t0-0, t1-0, t2-0): the target takes no writes for it: no leader"
+        "a->b: 3 partitions paused (t0-0, t1-0, t2-0): the target accepts no writes for it: no leader"
     ]
 
 
@@ -172,7 +172,7 @@ def test_an_absent_partition_is_retried_unless_it_existed_before():
     played(scene, never, before)
     assert (never.pause.kind, never.identity) == (Pause.BACK_OFF, Identity.VERIFIED)
     assert (before.pause.kind, before.identity) == (Pause.NEXT_WINDOW, Identity.UNVERIFIED)
-    assert never.pause.reason == before.pause.reason == "a.t partition 0 is not there on the target"
+    assert never.pause.reason == before.pause.reason == "a.t partition 0 does not exist on the target"
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_several_placeholders_each_get_their_own_value(parts):
         ),
         ("${file:FOLDER/latin:x}", 'config provider "file": FOLDER/latin is not UTF-8 text. Save it as such.'),
         ("${dir:FOLDER:absent}", 'config provider "dir": FOLDER/absent cannot be read (No such file or directory).'),
-        ("${dir:FOLDER:below}", 'config provider "dir": FOLDER/below is no regular file. Name one.'),
+        ("${dir:FOLDER:below}", 'config provider "dir": FOLDER/below is not a regular file. Name one.'),
         ("${dir:FOLDER/token:x}", 'config provider "dir": FOLDER/token/x cannot be read (Not a directory).'),
         ("${dir:FOLDER/below:../token}", 'config provider "dir": "../token" is not a file name in FOLDER/below.'),
         ("${dir:FOLDER:..}", 'config provider "dir": ".." is not a file name in FOLDER.'),

@@ -325,7 +325,7 @@ def test_top_level_enabled_applies_to_pairs_without_their_own(settings):
         ),
         (
             "replication.policy.class = pathlib.Path",
-            '5: replication.policy.class: "pathlib.Path" is no such class; expec',
+            '5: replication.policy.class: "pathlib.Path" is not such a class; ex',
         ),
         (
             "primary->backup.topics.blacklist = x",
@@ -341,7 +341,7 @@ def test_top_level_enabled_applies_to_pairs_without_their_own(settings):
         ),
         (
             "offset-syncs.topic.location = both",
-            '5: offset-syncs.topic.location: "both" is neither side. Write "source"',
+            '5: offset-syncs.topic.location: "both" is not a cluster of the flow. Write "source"',
         ),
         (
             "emit.offset-syncs.enabled=false\noffset-syncs.topic.location=target",

@@ -65,7 +65,9 @@ def test_settings_of_another_spark_have_no_effect(monkeypatch, caplog):
     session._prepare_environment(is_here=False)
     assert not {"SPARK_HOME", "PYSPARK_SUBMIT_ARGS"} & os.environ.keys()
     assert os.environ["HADOOP_CONF_DIR"], "a cluster's may be meant"
-    assert caplog.messages == ["without effect, for Spark comes with this program: SPARK_HOME, PYSPARK_SUBMIT_ARGS"]
+    assert caplog.messages == [
+        "without effect, because kafka-mirror has its own Spark: SPARK_HOME, PYSPARK_SUBMIT_ARGS"
+    ]
 
 
 def test_the_jvm_has_the_folders_that_python_has(monkeypatch):

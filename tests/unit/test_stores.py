@@ -95,8 +95,8 @@ def keys(**changes):
     [
         (trusts(password="hunter2"), "ssl.truststore.password", 'does not open "'),
         (keys(password="hunter2"), "ssl.keystore.password", 'does not open "'),
-        ({"ssl_key_password": "hunter2"}, "ssl.key.password", "the password of its key is another one"),
-        (keys(location="key.p12", password="hunter2"), "ssl.keystore.password", "another one"),
+        ({"ssl_key_password": "hunter2"}, "ssl.key.password", "the password of its key is wrong"),
+        (keys(location="key.p12", password="hunter2"), "ssl.keystore.password", "is wrong"),
         (keys(password=None), "ssl.keystore.password", "is not set, yet ssl.keystore.location names"),
         (trusts(location="absent.jks"), "ssl.truststore.location", "(No such file or directory)"),
         (keys(location="/"), "ssl.keystore.location", "(Is a directory)"),

@@ -182,7 +182,7 @@ def test_a_run_that_has_not_ended_is_gone_on_with_by_the_same_command_only():
     assert found.steps == begun.steps
     with pytest.raises(SettingsError, match="has not ended"):
         unfinished(Kept(begun), SimpleNamespace(topics="x", groups=""), Kind.SWITCH)  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="Two never conduct at once"):
+    with pytest.raises(SettingsError, match="Wait until it ends"):
         unfinished(Kept(begun, is_conducted=True), SCOPE, Kind.SWITCH)  # type: ignore[arg-type]
     assert unfinished(Kept(replace(begun, is_aborted=True)), SCOPE, Kind.SWITCH) is None  # type: ignore[arg-type]
 
@@ -496,7 +496,7 @@ def test_a_group_without_members_is_waited_for_until_its_offsets_are_stable(monk
     assert group_step.left(watched.work) == at(5)
     assert watched.now_s == pytest.approx(group_step.QUIET_S + 1.0, abs=0.6), "counted from the last move"
     assert set(watched.said) == {
-        "g read on a without members, as readers do that assign partitions themselves (Flink, Spark, sink connectors). Stop them"
+        "g read on a without members, so their consumers assign partitions themselves (Flink, Spark, sink connectors). Stop them"
     }
 
 
@@ -554,7 +554,7 @@ def test_the_plan_warns_of_groups_that_are_not_moved_or_lose_records(monkeypatch
     monkeypatch.setattr(preflight, "read_shared", shared)
     plan: Any = SimpleNamespace(group="mirror.a->b")
     assert [*_of_shared(scope, plan), *_of_other_types(scope), *_of_readers(scope, at(3))] == [
-        "mirror.c->b write to t on b too: a group that is moved skips what it has not read of their records before its place",
+        "mirror.c->b write to t on b too: a moved group skips their unread records before its place",
         "2 groups of a stay on it, because only consumer groups are moved: s (streams), q (share)",
         "g read on a without members: their consumers assign partitions themselves. Stop them at the step groups; a consumer "
         "that commits rarely is not detected",
@@ -598,7 +598,7 @@ def test_a_gap_counts_seen_records_and_names_the_unknown_ones():
     assert said == [
         "4 records seen on the source and not on the target: t-0 (+4)",
         "records of the last 10.0 s are unknown, and not counted",
-        "unknown of 1 partition: the position, or the end of the log was never seen",
+        "unknown for 1 partition: the position, or the end of the log was never seen",
     ]
 
 
@@ -666,5 +666,5 @@ def test_a_failover_removes_the_fence_of_a_switch_and_names_other_denies():
     assert removed == ours
     assert forgotten == ["fence/1"]
     assert found.facts == {"opened": ["orders"]}
-    assert found.said[-1].startswith("1 topic of b stay closed to producers: ")
+    assert found.said[-1].startswith("1 topic of b cannot be written, because ACLs ")
     assert found.said[-1].endswith(": users")

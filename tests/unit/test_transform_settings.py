@@ -91,8 +91,8 @@ def test_predicates_select_topics_and_records(settings):
         (["t.type = Filter", "t.fields = a"], "t.fields: is not a supported setting of this transform"),
         (["t.type = MaskField$Value"], "needs transforms.t.fields"),
         (["t.type = InsertHeader", "t.header = a"], "needs transforms.t.value.literal"),
-        (["t.type = ReplaceField$Value", "t.renames = a"], "holds something else than pairs"),
-        (["t.type = Filter", "t.predicate = p"], '"p" is no predicate. Name it in predicates'),
+        (["t.type = ReplaceField$Value", "t.renames = a"], "is not a list of pairs"),
+        (["t.type = Filter", "t.predicate = p"], '"p" is not a predicate. Name it in predicates'),
         (["t.type = Filter", "t.negate = perhaps"], "is not a boolean"),
     ],
 )

@@ -102,7 +102,7 @@ def test_a_field_that_cannot_be_replaced_is_not_mirrored(text, complaint):
 
 
 def test_a_value_that_is_no_text_is_not_mirrored():
-    with pytest.raises(TransformError, match="no UTF-8"):
+    with pytest.raises(TransformError, match="not UTF-8"):
         done(MaskFields(of_key=False, fields=("a",)), Content(None, b"\xff", ()))
 
 
