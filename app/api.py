@@ -1,4 +1,4 @@
-"""Serve what the pages show as JSON: /api/v1/flows and /api/v1/rows, with the pages' login."""
+"""Serve the content of the pages as JSON: /api/v1/flows and /api/v1/rows, with the pages' login."""
 
 from __future__ import annotations
 

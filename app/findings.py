@@ -47,7 +47,7 @@ def _place(labels: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def spent_on(status: ProcessStatus) -> dict[str, dict[str, float]]:
-    """Return on what each flow's slots have spent their time, as shares."""
+    """Return how each flow's slots have spent their time, as shares."""
     flows: dict[str, dict[str, float]] = {}
     for sample in status.samples(("kafka_mirror_slot_seconds_total",)):
         spent, what = flows.setdefault(flow_of(sample.labels), {}), sample.labels["spent_on"]
@@ -60,7 +60,7 @@ def spent_on(status: ProcessStatus) -> dict[str, dict[str, float]]:
 
 
 def limit(shares: Mapping[str, float]) -> str:
-    """Return what a flow spends most of its time on, "" if unknown."""
+    """Return the activity on which a flow spends most of its time, "" if unknown."""
     if not shares:
         return ""
     what, share = max(shares.items(), key=lambda each: each[1])
@@ -77,7 +77,7 @@ _Check = Callable[[Mapping[str, str], float, float], Finding | None]
 
 
 def _recent(sentence: str) -> _Check:
-    """Report how long ago something happened; it is OK while that is fresh."""
+    """Return a finding about the age of an event; OK while the event is recent."""
 
     def check(labels: Mapping[str, str], value: float, now_s: float) -> Finding:
         age_s = max(0.0, now_s - value)

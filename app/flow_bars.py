@@ -53,7 +53,7 @@ def headline(flows: Sequence[FlowSummary]) -> str:
 
 
 def since(bar: FlowBar, now_s: float) -> str:
-    """Return since when a flow is unhealthy in words, "" while it is healthy."""
+    """Return in words how long a flow has been unhealthy, "" while it is healthy."""
     if bar.flow.worst is Status.OK or bar.unhealthy_since is None:
         return ""
     lasted = duration(max(0.0, now_s - bar.unhealthy_since.time_s))

@@ -41,7 +41,7 @@ def _draw(snapshot: Snapshot) -> None:
         _nothing(snapshot)
         return
     st.write(
-        "What a failover now means for each consumer group of a source. Unread records that are not on the target are missing "
+        "The result of a failover now for each consumer group of a source. Unread records that are not on the target are missing "
         "until the source is back."
     )
     st.dataframe(

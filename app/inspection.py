@@ -1,4 +1,4 @@
-"""Hold what the pages and the API share: settings, pollers, responses of processes. No Streamlit."""
+"""Hold the state that the pages and the API share: settings, pollers, responses of processes. No Streamlit."""
 
 from __future__ import annotations
 

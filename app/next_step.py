@@ -12,7 +12,7 @@ from mirror.config.settings import Flow
 
 
 class NextStep(NamedTuple):
-    """What to do, and the command that does it or shows more."""
+    """The next step, and the command that executes it or shows more."""
 
     sentence: str
     command: str

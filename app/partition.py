@@ -129,7 +129,7 @@ def _known_restarts(url: str, flow: str) -> list[Mark]:
 
 
 def _next_step(row: LagRow, errors: list[LastError]) -> None:
-    """Show what to do as a command."""
+    """Show the next step as a command."""
     name = row.group if row.is_flow else ""
     flow = next(
         (each for each in settings().flows if name in ("", each.name) and each.source.alias == row.cluster), None
@@ -196,7 +196,7 @@ def _last_error(row: LagRow, errors: list[LastError]) -> None:
 
 
 def _limits(row: LagRow) -> None:
-    """Show what the flow spends its time on, from its process."""
+    """Show how the flow spends its time, as its process reports."""
     try:
         said = limit(spent_on(process_status()).get(row.group, {}))
     except OSError:

@@ -38,7 +38,7 @@ def page() -> None:
 def _filters(snapshot: Snapshot) -> None:
     """Draw the filters.
 
-    The address contains each. Names that do not exist now can be typed.
+    The address contains each. You can also type names that do not exist now.
     """
     groups = sorted({row.group for row in snapshot.rows})
     topics = sorted({name for row in snapshot.rows for name in (row.topic, row.remote_topic) if name})

@@ -40,7 +40,7 @@ REASONS = {
 
 @dataclass(slots=True)
 class Resumption:
-    """What the process reports of one group and one flow."""
+    """The process' report of one group and one flow."""
 
     group: str
     flow: str

@@ -90,7 +90,7 @@ class Watch:
         return self._polled.leader_changes(row)
 
     def trouble(self, snapshot: Snapshot, now_s: float) -> list[Problem]:
-        """Return what makes the values incomplete or old."""
+        """Return the problems that make the values incomplete or old."""
         found = [*self._failures, *snapshot.problems]
         age_s = now_s - snapshot.time_s
         if age_s > STALE_INTERVALS * self.every_s + 5:

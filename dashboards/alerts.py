@@ -534,7 +534,7 @@ def of_groups() -> list[Alert]:
             lasts="10m",
             severity="warning",
             summary="A consumer group's checkpoint is more than five minutes old.",
-            description=f"{THE_GROUP} would re-read what it has read in the last {{{{ $value | humanizeDuration }}}}.",
+            description=f"{THE_GROUP} would re-read the records of the last {{{{ $value | humanizeDuration }}}}.",
         ),
         Alert(
             name="KafkaMirrorGroupCannotFailOver",

@@ -466,5 +466,5 @@ def _links(board: Board, runbook: str) -> list[dict[str, Any]]:
     return [
         {"title": "Dashboards", **others, "includeVars": True, "asDropdown": True, **keep},
         link("Lag inspector", "${inspector}", "external link", "The status of every partition, with its reason"),
-        link("Runbook", runbook, "doc", "What each alert means and what to do"),
+        link("Runbook", runbook, "doc", "Meaning of each alert, and how to respond"),
     ]

@@ -58,7 +58,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """One dashboard, which answers one question.
+    """A dashboard for one question.
 
     `variables` are those in addition to datasource, job, source and target; `chosen` ones have no All.
     """

@@ -72,7 +72,7 @@ def as_of(
     clocks_s: Mapping[Labels, float],
     horizon: MaxAge,
 ) -> None:
-    """Change a snapshot's families, by name, to what is known at `now_s` (epoch seconds).
+    """Remove values from a snapshot's families that are outdated at `now_s` (epoch seconds).
 
     Args:
         families: Series of every family; changed in place.

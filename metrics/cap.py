@@ -1,6 +1,6 @@
 """Limit the series of one scrape: fold partitions into their topics, then drop topics. Pure.
 
-A tenant who creates ten thousand topics must not exhaust the memory of a shared Prometheus.
+A tenant that creates ten thousand topics must not exhaust the memory of a shared Prometheus.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class History:
         whole_file.write(path, json.dumps(rows, separators=(",", ":")))
 
     def load(self, path: Path, *, within_s: tuple[float, float] | None = None) -> None:
-        """Read what `save` wrote; ignore a damaged file.
+        """Read the file of `save`; ignore a damaged file.
 
         Args:
             path: The file.

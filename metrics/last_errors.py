@@ -39,7 +39,7 @@ class LastErrors:
         self._found: dict[Labels, LastError] = {}
 
     def record(self, labels: Labels, reason: str, now_s: float) -> None:
-        """Record what a window reported of a partition; "" if it is not paused."""
+        """Record a window's pause reason of a partition; "" if it is not paused."""
         with self._lock:
             last = self._found.get(labels)
             is_paused = last is not None and last.until_s is None
@@ -61,7 +61,7 @@ class LastErrors:
 
 
 def parsed(text: str) -> list[LastError]:
-    """Parse `text`; raise ValueError if it is something else."""
+    """Parse `text`; raise ValueError if the text is something else."""
     try:
         return [LastError(**each) for each in json.loads(text)["errors"]]
     except (KeyError, TypeError) as error:

@@ -52,7 +52,7 @@ class ProcessStatus:
 
     @classmethod
     def parse(cls, text: str) -> ProcessStatus:
-        """Parse `text`; raise ValueError if it is something else."""
+        """Parse `text`; raise ValueError if the text is something else."""
         try:
             families = json.loads(text)["families"]
             return cls(

@@ -81,7 +81,7 @@ class Recorder:
             self.store.set("kafka_mirror_matched_topics", flow, topics)
 
     def record_expected_heartbeats(self, flow: Labels, *, heartbeats: bool, now_s: float) -> None:
-        """Record since when reports, polls and, if `heartbeats`, heartbeats of a flow are expected.
+        """Record when a flow's reports, polls and, if `heartbeats`, heartbeats begin.
 
         An earlier time stays.
         """

@@ -57,7 +57,7 @@ class SlotReport(NamedTuple):
 
 
 class WindowReport(NamedTuple):
-    """What one window replicated of one partition.
+    """The records of one partition that one window replicated.
 
     One row of each slot and window also has the slot's report. Other idle partitions have a row only once a minute: a partition
     without a row is idle.

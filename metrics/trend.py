@@ -49,7 +49,7 @@ class Point(NamedTuple):
 
 
 class UnhealthySince(NamedTuple):
-    """Since when a flow is not OK.
+    """The start of a flow's present fault.
 
     `is_seen` is False if it was not OK already when first seen.
     """
@@ -108,7 +108,7 @@ def joined(older: Iterable[Point], own: Iterable[Point]) -> list[Point]:
 
 
 def unhealthy_since(points: Iterable[Point]) -> UnhealthySince | None:
-    """Return since when a flow is unhealthy without a break.
+    """Return the start of a flow's present fault.
 
     Return None if it is healthy or was never seen.
     """

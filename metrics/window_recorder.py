@@ -34,7 +34,7 @@ class WindowRecorder:
         self._clocks(rows)
 
     def _written(self, rows: Sequence[WindowReport]) -> None:
-        """Count what each slot's windows wrote, all its partitions together."""
+        """Count the written records of each slot's windows, over all its partitions."""
         written: dict[Labels, int] = {}
         for row in rows:
             slot = _slot_of(row)
@@ -148,7 +148,7 @@ def _place(row: WindowReport) -> Labels:
 
 
 def spent(window: SlotReport, seconds: float) -> dict[str, float]:
-    """Return how a window of so many seconds spent its time: lease, source, target, packing."""
+    """Return how a window of `seconds` spent its time: lease, source, target, packing."""
     lease_s = min(window.lease_wait_ms / 1000, seconds)
     busy_s = window.sending_s + window.packing_s
     waited_s = max(0.0, seconds - lease_s - busy_s)

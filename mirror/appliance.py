@@ -206,7 +206,7 @@ class Appliance:
         return found
 
     def _begin(self) -> None:
-        """Begin every flow whose clusters answer; those of the others are tried again later.
+        """Begin every flow whose clusters respond. The other flows are tried again later.
 
         Raises:
             SettingsError: both ends of a flow are the same cluster, or a MirrorMaker 2 still replicates it.
@@ -259,7 +259,7 @@ class Appliance:
         return all(state.leads for state in self.flows if state.name == flow)
 
     def _streams(self) -> dict[str, Stream[Any]]:
-        """Return what each stream's rows are, and who takes them in."""
+        """Return the row type of each stream, and the function that records its rows."""
         return {
             OBSERVED: Stream(WindowReport, self._reported),
             OBSERVED_CHECKPOINTS: Stream(CheckpointReport, self.recorder.record_checkpoints),
@@ -303,7 +303,7 @@ class Appliance:
         self._stop.set()
 
     def _fail(self, error: Exception) -> None:
-        """End `run` in good order, and have it raise an error; safe from any thread."""
+        """Make `run` stop cleanly and raise an error; safe from any thread."""
         self._failure = self._failure or error
         self.stop()
 

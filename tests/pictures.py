@@ -65,9 +65,9 @@ def picture_pages(browser: Browser) -> None:
         place = f"group=primary->backup&cluster=primary&topic={STALLED}&partition=0"
         picture("inspector-topic", f"/topics?group=primary->backup&topic={STALLED}")
         picture("inspector-partition", f"/partition?{place}")
-        picture("inspector-cannot-go", "/failover")
+        picture("inspector-failover-check", "/failover")
         picture("inspector-groups", "/groups?group=billing")
-        picture("inspector-ill", "/health")
+        picture("inspector-health", "/health")
         scene.accept(STALLED)
         time.sleep(60)
         picture("inspector-incidents", "/incidents?back=1+h")
@@ -79,7 +79,7 @@ def picture_pages(browser: Browser) -> None:
             time.sleep(30)
         scene.appliance.kill_all()
         time.sleep(45)
-        picture("inspector-appliance-down")
+        picture("inspector-process-down")
         file = folder / "empty.properties"
         settings = scene.appliance.file.read_text()
         file.write_text(settings.replace(",".join(TOPICS), "none-of-this").replace(f"topics = {BACK}", "topics = none"))

@@ -109,7 +109,7 @@ def _slots() -> Row:
             ),
             lines(
                 "Read and written by slot",
-                "Records per second. If a slot reads more than it writes, it re-reads what the end of a window left over.",
+                "Records per second. A slot that reads more than it writes re-reads records that were unsent at a window's end.",
                 "cps",
                 Query(q.rate_of_slots("slot_polled_records_total"), f"{FLOW} slot {{{{slot}}}} read"),
                 Query(q.rate_of_slots("slot_written_records_total"), f"{FLOW} slot {{{{slot}}}} written"),

@@ -156,7 +156,7 @@ def _groups() -> Row:
         (
             stat(
                 "Oldest checkpoint",
-                "How long ago a group's offsets were last translated. After a failover, it re-reads what it has read since.",
+                "Time since a group's offsets were last translated. After a failover, the group re-reads the records read since.",
                 f"max({q.checkpoint_age(where=q.GROUP)})",
                 "s",
                 CHECKPOINT,

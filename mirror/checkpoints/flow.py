@@ -145,7 +145,7 @@ class FlowCheckpoints:
         self.topics.register(target, topic)
 
     async def _forgotten(self) -> list[bytes]:
-        """Forget periodically what the source's retention deleted; return the keys to remove from the topic."""
+        """Drop runs of deleted source records periodically; return the keys to remove from the topic."""
         if time.monotonic() < self.forgot_at_s + FORGET_EVERY_S:
             return []
         self.forgot_at_s = time.monotonic()

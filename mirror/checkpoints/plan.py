@@ -1,4 +1,4 @@
-"""Say what the checkpoint stream needs to know about a flow. Pure."""
+"""Define the data about a flow that the checkpoint stream needs. Pure."""
 
 from __future__ import annotations
 

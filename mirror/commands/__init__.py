@@ -1,1 +1,1 @@
-"""One file per command: its help, its options, and what it does."""
+"""One file per command: its help, its options and its function."""

@@ -47,5 +47,5 @@ def run(parsed: Namespace) -> int:
             )
     host, _, port = parsed.listen.rpartition(":")
     if not host or not port.isdigit():
-        raise SettingsError(f'--listen: "{parsed.listen}" is no address. Write HOST:PORT, such as 127.0.0.1:8501.')
+        raise SettingsError(f'--listen: "{parsed.listen}" is not an address. Write HOST:PORT, such as 127.0.0.1:8501.')
     serve(arguments, host, int(port), access)

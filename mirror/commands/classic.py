@@ -12,7 +12,7 @@ from mirror.config.given import add_classic_files, settings_given
 # Needless options of MirrorMaker 1, with the reason.
 NEEDLESS = {
     "offset.commit.interval.ms": "positions are committed every second",
-    "abort.on.send.failure": "a record that cannot be written is never dropped: its partition waits and tries again",
+    "abort.on.send.failure": "a record that cannot be written is never dropped: its partition waits and retries",
     "consumer.rebalance.listener": "partitions are not rebalanced",
     "rebalance.listener.args": "partitions are not rebalanced",
     "new.consumer": "there is only one",

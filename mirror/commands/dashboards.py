@@ -17,7 +17,7 @@ what would be written (check)."""
 EXAMPLES = """\
 examples:
   kafka-mirror dashboards build --out monitoring --runbook-url https://wiki/mirror --selector 'job="mirror-eu"'
-exit codes: 0 done, 1 something is not what would be written, 2 --out is missing"""
+exit codes: 0 done, 1 a file is not up to date, 2 --out is missing"""
 SETTINGS = ("runbook", "grafana", "inspector", "selector", "rpo_warning_s", "rpo_critical_s")
 
 
@@ -58,7 +58,7 @@ def declare(parser: ArgumentParser) -> None:
 
 
 def run(parsed: Namespace) -> int:
-    """Do what is asked; return the exit code."""
+    """Run the action; return the exit code."""
     return {"build": _build, "check": _check}[parsed.action](parsed)
 
 

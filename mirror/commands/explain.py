@@ -1,4 +1,4 @@
-"""`kafka-mirror explain`: print what a file's settings come to."""
+"""`kafka-mirror explain`: print the effective settings of a file."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class _Group:
 
 
 def _verdict(file: Path, reports: Path, written: int, group: _Group) -> int:
-    """Compare both flows, and what the group has read with what was written."""
+    """Compare both flows, and the records that the group has read with the written ones."""
     time.sleep(CROSSES_S)
     flows = [verified(flow) for flow in load(file).flows]
     deadline = time.monotonic() + READS_S

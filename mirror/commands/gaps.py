@@ -1,4 +1,4 @@
-"""`kafka-mirror gaps`: print a flow's ledger of what was ever lost, skipped, repeated or refused."""
+"""`kafka-mirror gaps`: print a flow's ledger of lost, skipped, repeated and refused records."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def gaps(settings: Settings, args: Namespace) -> int:
 
     Raises:
         SettingsError: the flow, or an effect, is not known.
-        ClusterUnavailable: the target did not answer.
+        ClusterUnavailable: the target did not respond.
     """
     flow = flow_named(settings, args.flow, command="gaps")
     effects = [_effect(name) for name in args.effect]
@@ -83,7 +83,7 @@ def _effect(name: str) -> Effect:
         return Effect(name)
     except ValueError:
         known = ", ".join(effect.value for effect in Effect)
-        raise SettingsError(f'gaps: --effect: "{name}" is none. Those are {known}.') from None
+        raise SettingsError(f'gaps: --effect: "{name}" is not an effect. Valid: {known}.') from None
 
 
 def _is_wanted(gap: Gap, topics: Sequence[str], effects: Sequence[Effect]) -> bool:

@@ -84,7 +84,7 @@ def run(parsed: Namespace) -> int:
     """Write the file; return the exit code."""
     if not parsed.force and parsed.file.exists():
         raise SettingsError(
-            f"{parsed.file}: is there already; it is not overwritten. Name another file, or give --force."
+            f"{parsed.file}: exists already and is not overwritten. Name another file, or give --force."
         )
     access = Access(user=parsed.user, password=_password(parsed), authorities=parsed.cacert)
     found = Connectors()
@@ -145,7 +145,7 @@ def as_json(file: Path, items: Sequence[Item], notes: Sequence[str], further: Se
 
 
 def next_steps(file: Path, found: Connectors) -> list[str]:
-    """Return what to do with the file."""
+    """Return the next steps with the file."""
     flows = dict.fromkeys(f"{source}->{target}" for source, target in (each.flow for each in found.connectors))
     return [
         f"kafka-mirror plan {file}: what it would replicate; changes nothing",
@@ -172,7 +172,7 @@ def write_private(file: Path, text: str, *, force: bool) -> None:
             fresh.unlink(missing_ok=True)
             raise
     except FileExistsError:
-        raise SettingsError(f"{file}: is there already; it is not overwritten. Give --force.") from None
+        raise SettingsError(f"{file}: exists already and is not overwritten. Give --force.") from None
     except OSError as error:
         raise SettingsError(
             f"{file}: cannot be written ({error.strerror}). Name a folder that can be written to."
@@ -191,7 +191,7 @@ def _text(path: Path) -> str:
             )
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise SettingsError(f"{path}: is no UTF-8 text; expected YAML or JSON. Name another file.") from None
+        raise SettingsError(f"{path}: is not UTF-8 text; expected YAML or JSON. Name another file.") from None
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
         raise SettingsError(

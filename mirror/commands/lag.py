@@ -59,9 +59,7 @@ def declare(parser: ArgumentParser) -> None:
         metavar="SECONDS",
         help="repeat every SECONDS (default 5); on a terminal a live view with keys: s sorts, / filters, l hides lag 0, q quits",
     )
-    parser.add_argument(
-        "--fail-over-lag", type=int, metavar="N", help="exit with 1 when a lag is above N, or is not known"
-    )
+    parser.add_argument("--fail-over-lag", type=int, metavar="N", help="exit with 1 if a lag is above N or unknown")
 
 
 def run(parsed: Namespace) -> int:

@@ -50,7 +50,7 @@ class LagScreen(App[None]):
         every_s: float,
         only_lagging: bool = False,
     ) -> None:
-        """Show what `poll` returns every so many seconds, of it the rows that `choose` picks."""
+        """Show the rows of `poll` that `choose` picks, every few seconds."""
         super().__init__()
         self._poll, self._window, self._choose = poll, window, choose
         self._every_s = every_s
@@ -137,7 +137,7 @@ class LagScreen(App[None]):
         self._show()
 
     def action_lagging(self) -> None:
-        """Show only what lags, or all."""
+        """Show only lagging rows, or all."""
         self._only_lagging = not self._only_lagging
         self._show()
 

@@ -93,12 +93,12 @@ def seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 1 <= found <= 86_400:
-        raise argparse.ArgumentTypeError(f'"{text}" is no time to wait. Write 1 to 86400 seconds.')
+        raise argparse.ArgumentTypeError(f'"{text}" is not a time limit. Write 1 to 86400 seconds.')
     return found
 
 
 def positive(text: str) -> int:
     """Return a number of records."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f'"{text}" is no number of records. Write 1 or more.')
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number of records. Write 1 or more.')
     return int(text)

@@ -28,7 +28,7 @@ prints, for example:
   a->b: 1 topics, positions in group mirror.a->b on b
     orders -> a.orders (is created with 2; partition@start 0@200, 1@begin)
     space: 12.4 GiB on a, 0 B on b; its brokers have 310.0 GiB free
-exit codes: 0 printed, 2 settings, 3 a cluster did not answer, 6 it refused"""
+exit codes: 0 printed, 2 settings, 3 a cluster did not respond, 6 it refused"""
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -170,12 +170,14 @@ def space_lines(
     needed = to_come * replicas
     if free is not None and needed > free:
         times = f" in {replicas} replicas" if replicas > 1 else ""
-        lines.append(f"  WARNING: {in_units(needed)} are to come{times}, more than is free. Make room, or mirror less.")
+        lines.append(
+            f"  WARNING: {in_units(needed)} will be copied{times}, which is more than is free. Make room, or mirror less."
+        )
     return lines
 
 
 def in_units(count: int) -> str:
-    """Return a number of bytes for a person: "12 B", "1.5 GiB"."""
+    """Return a readable number of bytes: "12 B", "1.5 GiB"."""
     size, unit = float(count), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
         if size < 1024:

@@ -58,7 +58,7 @@ prints, for example:
   topic   partition  position  log start  log end  lag  remote topic
   orders          0       200          0      200    0  a.orders
   orders          1       150          0      200   50  a.orders
-exit codes: 0 done, 2 settings, or the flow runs, 3 a cluster did not answer, 6 it refused"""
+exit codes: 0 done, 2 settings, or the flow runs, 3 a cluster did not respond, 6 it refused"""
 
 
 ACTIONS = {
@@ -108,7 +108,7 @@ def positions(settings: Settings, args: Namespace) -> int:
 
     Raises:
         SettingsError: the flow is unknown or runs, or `--to` is no position.
-        ClusterUnavailable: a cluster did not answer.
+        ClusterUnavailable: a cluster did not respond.
     """
     flow = flow_named(settings, args.flow, command="positions")
     source, target = Cluster(flow.source.alias, flow.source_admin), Cluster(flow.target.alias, flow.target_admin)
@@ -135,7 +135,7 @@ def positions(settings: Settings, args: Namespace) -> int:
     ):
         raise SettingsError(
             f"positions: {flow.name} runs, and would write its own positions over yours. Stop it first; after a crash wait "
-            f"{settings.mirror.window_ms / 1000 + DEAD_AFTER_S:.0f} seconds. --force does it all the same."
+            f"{settings.mirror.window_ms / 1000 + DEAD_AFTER_S:.0f} seconds. --force ignores that."
         )
     if args.action == "export":
         refuse_running(flow, target)
@@ -202,7 +202,7 @@ def _left_out(
 
 
 def _paused(found: Mapping[TopicPartition, Position], plan: FlowPlan, args: Namespace) -> Paused:
-    """Return the patterns of topics that are paused from now on."""
+    """Return the new patterns of paused topics."""
     known = paused_topics(found, plan.paused_key).patterns
     if args.action == "pause":
         paused = Paused(tuple(dict.fromkeys([*known, *(args.topic.split(",") if args.topic else [".*"])])))
@@ -244,7 +244,7 @@ def _wanted(
             at_ms = moment(to)
         except ValueError:
             raise SettingsError(
-                f'positions: --to: "{to}" is no position. Write earliest, latest, an offset, or a time such as '
+                f'positions: --to: "{to}" is not a position. Write earliest, latest, an offset, or a time such as '
                 "2026-01-31T12:00:00Z."
             ) from None
         found = source.offsets_at(places, at_ms)

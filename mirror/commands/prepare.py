@@ -1,4 +1,4 @@
-"""`kafka-mirror prepare`: do at install what the first start would have to do."""
+"""`kafka-mirror prepare`: write Spark's class archive before the first start."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def hook(text: str) -> tuple[Step, str]:
     except ValueError:
         pass
     raise ArgumentTypeError(
-        f'"{text}" is no hook. Write STEP=COMMAND, STEP one of {", ".join(step.value for step in Step)}.'
+        f'"{text}" is not a hook. Write STEP=COMMAND, STEP one of {", ".join(step.value for step in Step)}.'
     )
 
 

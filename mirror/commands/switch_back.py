@@ -32,5 +32,5 @@ def run(parsed: Namespace) -> int:
     """Switch back; return the exit code."""
     source, arrow, target = parsed.flow.partition("->")
     if not arrow:
-        raise SettingsError(f'switch-back: "{parsed.flow}" is no flow. Write A->B, as the switch was called.')
+        raise SettingsError(f'switch-back: "{parsed.flow}" is not a flow. Write A->B, as in the command of the switch.')
     return switch(settings_given(parsed), f"{target}->{source}", Kind.SWITCH_BACK, parsed)

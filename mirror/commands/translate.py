@@ -96,10 +96,10 @@ def translate(settings: Settings, args: Namespace) -> int:
     aliases = {alias for flow in settings.flows for alias in (flow.source.alias, flow.target.alias)}
     if not arrow or start == end or not {start, end} <= aliases:
         raise SettingsError(
-            f'translate: "{args.pair}" names no two clusters; expected A->B of {", ".join(sorted(aliases))}.'
+            f'translate: "{args.pair}" does not name two clusters; expected A->B of {", ".join(sorted(aliases))}.'
         )
     if bool(args.group) == bool(args.topic) or (args.topic and args.offset is None):
-        raise SettingsError("translate: say either --group NAME, or --topic NAME --partition N --offset N.")
+        raise SettingsError("translate: pass either --group NAME, or --topic NAME --partition N --offset N.")
     way = route(settings.flows, start, end)
     try:
         places = (
@@ -189,7 +189,7 @@ def _over_both(along: Flow, back: Flow | None, places: Sequence[Place]) -> list[
 
 
 def _earlier(copy: Place | None, original: Place | None) -> Place | None:
-    """Return where to resume after the originals; copies before it may be read again."""
+    """Return the place after the original records; copies before it may be read again."""
     if copy is None or original is None or original.offset is None or copy.offset is None:
         return original or copy
     return original._replace(offset=min(copy.offset, original.offset))

@@ -21,7 +21,7 @@ from mirror.verification.compare import Comparer, check_pieces, scope_of
 from mirror.verification.pieces import Finding, Scope
 from mirror.verification.watch import watch
 
-COLUMNS = ("topic", "partition", "compared", "different", "missing", "gone", "digest", "verdict")
+COLUMNS = ("topic", "partition", "compared", "different", "missing", "gone", "digest", "result")
 DIFFERENT = 1
 
 
@@ -86,7 +86,7 @@ def verify(settings: Settings, args: Namespace) -> int:
     if pieces:
         with Comparer(settings) as comparer:
             found = comparer.compare(plan, pieces)
-    print(_text(scope, found), end="")
+    print(_text(scope, found))
     for line in (*_unmapped(scope), *_differences(found)):
         print(line)
     return 0 if all(finding.is_equal for finding in found.values()) else DIFFERENT
@@ -130,7 +130,7 @@ def _text(scope: Scope, found: Mapping[TopicPartition, Finding]) -> str:
         if one is None:
             rows.append((p.topic, str(p.partition), *("-" * 5), "unknown"))
             continue
-        verdict = "equal" if one.is_equal else "not read" if one.failure else "DIFFERENT"
+        result = "equal" if one.is_equal else "not read" if one.failure else "DIFFERENT"
         counts = (one.compared, one.different, one.missing, one.gone)
-        rows.append((p.topic, str(p.partition), *map(str, counts), one.digest, verdict))
+        rows.append((p.topic, str(p.partition), *map(str, counts), one.digest, result))
     return aligned(rows, right=range(1, 6))

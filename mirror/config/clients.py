@@ -89,7 +89,7 @@ def _secured(java: Mapping[str, str]) -> tuple[ssl.SSLContext | None, Login | No
 
 @dataclass(frozen=True, slots=True)
 class Relayed:
-    """How librdkafka connects to a relay of this process, which logs in for it (mirror.kafka.login_relay)."""
+    """Options to connect librdkafka to the login relay of this process (mirror.kafka.login_relay)."""
 
     bootstrap: tuple[str, ...]
     username: str
@@ -151,7 +151,7 @@ def check(role: Role, java: Mapping[str, str]) -> None:
 
 
 def client_options(java: Mapping[str, str]) -> ClientOptions:
-    """Return how our own client connects. Holds an SSLContext: call it where the client lives.
+    """Return the connection options of the project's client. Holds an SSLContext: call it where the client lives.
 
     Raises:
         ClientError: A property cannot be honoured.
@@ -227,7 +227,7 @@ def _relayed(relayed: Relayed) -> dict[str, Any]:
 
 
 def fetch_options(java: Mapping[str, str]) -> FetchOptions:
-    """Return how to read, with Java's consumer defaults but MirrorMaker's auto.offset.reset=earliest."""
+    """Return the fetch options: Java's consumer defaults, but MirrorMaker's auto.offset.reset=earliest."""
     isolation = _value(java, "isolation.level")
     return FetchOptions(
         min_bytes=_value(java, "fetch.min.bytes"),

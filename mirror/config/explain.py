@@ -50,7 +50,7 @@ def explain(given: Sources, settings: Settings, flow: str = "") -> Explanation:
     known = {each.name: each for each in settings.flows}
     if flow and flow not in known:
         raise SettingsError(
-            one_line(f'{given.path}: unknown flow "{flow}" asked for, expected one of {", ".join(known)}. Correct it.')
+            one_line(f'{given.path}: unknown flow "{flow}"; expected one of {", ".join(known)}. Correct it.')
         )
     return Explanation(
         flows={name: dict(_sections(given, each)) for name, each in known.items() if flow in ("", name)},
@@ -101,7 +101,7 @@ def _sections(given: Sources, flow: Flow) -> Iterator[tuple[str, Sequence[Row]]]
 
 
 def _program(given: Sources) -> Sequence[Row]:
-    """Return what belongs to no flow: clusters, config providers, mirror.* keys."""
+    """Return the settings that belong to no flow: clusters, config providers, mirror.* keys."""
     top = honoured_keys(given.entries) | {"clusters"}
     return [
         *_rows(given, [{key: entry for key, entry in given.entries.items() if key in top}]),

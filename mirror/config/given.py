@@ -21,13 +21,13 @@ OF_THE_MIRROR = "the connect-mirror-maker.properties of the mirror"
 
 
 def add_mirror(parser: argparse.ArgumentParser, what: str = OF_THE_MIRROR) -> None:
-    """Add FILE, or instead of it what `kafka-mirror classic` was given; `settings_given` reads either."""
+    """Add FILE, or instead the options of `kafka-mirror classic`; `settings_given` reads either."""
     parser.add_argument("file", type=Path, metavar="FILE", nargs="?", help=what)
     add_classic_files(parser, required=False)
 
 
 def add_mirrors(parser: argparse.ArgumentParser) -> None:
-    """Add FILE..., or instead of it what `kafka-mirror classic` was given; `mirrors_of` reads either."""
+    """Add FILE..., or instead the options of `kafka-mirror classic`; `mirrors_of` reads either."""
     what = f"{OF_THE_MIRROR}; several files, or directories with *.properties, for several mirrors"
     parser.add_argument("files", type=Path, metavar="FILE", nargs="*", help=what)
     add_classic_files(parser, required=False)
@@ -90,7 +90,7 @@ def settings_given(
 
 
 def mirror_arguments(parsed: argparse.Namespace) -> list[str]:
-    """Return what `add_mirrors` was given, for another process in any folder; `mirrors_of` reads it there.
+    """Return the values of `add_mirrors` for another process in any folder; `mirrors_of` reads them.
 
     Raises:
         SettingsError: both FILE and MirrorMaker 1's files are given, or a directory has no settings files.

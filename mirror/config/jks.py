@@ -54,7 +54,7 @@ def read(data: bytes, password: str | None) -> Jks:
     if password is not None:
         found = hashlib.sha1(_utf16(password) + _WHITENER + body).digest()  # noqa: S324 - the format's own digest
         if not hmac.compare_digest(found, digest):
-            raise JksError("its password is another one, or it is damaged", is_password=True)
+            raise JksError("its password is wrong, or it is damaged", is_password=True)
     reader = _Reader(body)
     keys, certificates = [], []
     try:
@@ -96,7 +96,7 @@ def private_key(entry: KeyEntry, password: str) -> bytes:
         clear[start : start + _DIGEST_BYTES] = bytes(a ^ b for a, b in zip(part, stream, strict=False))
     found = hashlib.sha1(secret + clear).digest()  # noqa: S324 - the format's own digest
     if not hmac.compare_digest(found, digest):
-        raise JksError("the password of its key is another one, or the key is damaged", is_password=True)
+        raise JksError("the password of its key is wrong, or the key is damaged", is_password=True)
     return bytes(clear)
 
 
@@ -114,7 +114,7 @@ def _sealed(protected: bytes) -> bytes:
 
 
 def _der(data: bytes) -> tuple[int, bytes, bytes]:
-    """Return tag and content of the first DER element, and what follows it."""
+    """Return tag and content of the first DER element, and the rest of the data."""
     tag, length, start = data[0], data[1], 2
     if length & 0x80:
         start = 2 + (length & 0x7F)

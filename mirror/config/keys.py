@@ -37,7 +37,7 @@ _NEEDLESS = {
     "admin.timeout.ms": "every request to a cluster has its own limit, 5 to 15 seconds",
     "exactly.once.support": "exactly.once.source.support decides",
     "forwarding.admin.class": "topics are created by the target's own admin client",
-    "dedicated.mode.enable.internal.rest": "no process talks to another one over REST",
+    "dedicated.mode.enable.internal.rest": "processes do not use REST between each other",
 }
 _NEEDLESS_PREFIXES = {
     "offset.storage.": "positions are offsets of a group on the target",
@@ -138,7 +138,7 @@ class Keys:
         )
 
     def checkpoints(self) -> CheckpointSettings:
-        """Return what is done about consumer groups."""
+        """Return the settings of checkpoints and group sync."""
         return CheckpointSettings(
             enabled=self["emit.checkpoints.enabled"],
             interval_s=self["emit.checkpoints.interval.seconds"],
@@ -150,7 +150,7 @@ class Keys:
         )
 
     def offset_syncs(self) -> OffsetSyncSettings:
-        """Return what is done about MirrorMaker's offset syncs."""
+        """Return the settings of MirrorMaker's offset syncs."""
         enabled = self["emit.offset-syncs.enabled"]
         for key, entry in self._own.items():
             if not enabled and key.startswith("offset-syncs") and entry.where != DEFAULT:
@@ -162,7 +162,7 @@ class Keys:
         )
 
     def heartbeats(self) -> HeartbeatSettings:
-        """Return what is done about heartbeats."""
+        """Return the settings of heartbeats."""
         return HeartbeatSettings(
             enabled=self["emit.heartbeats.enabled"],
             interval_s=self["emit.heartbeats.interval.seconds"],
@@ -172,10 +172,10 @@ class Keys:
 
 
 def refuse_removed(entry: Entry) -> None:
-    """Raise SettingsError for a key that kept something out and does so no longer."""
+    """Raise SettingsError for a removed key that excluded topics or groups."""
     for old, new in _REMOVED.items():
         if entry.key == old or entry.key.endswith(f".{old}"):
-            raise refusal(entry, f"was removed in Kafka 4.0; what it kept out would be mirrored. Write {new}.")
+            raise refusal(entry, f"was removed in Kafka 4.0; everything it excluded would be mirrored. Write {new}.")
 
 
 def needless(key: str) -> str:
@@ -185,7 +185,7 @@ def needless(key: str) -> str:
 
 
 def _filter_class(entry: Entry, base: type[Plugin]) -> type[Plugin]:
-    """Return the class of a filter: our own for MirrorMaker's default, or a derived Python class."""
+    """Return the class of a filter: kafka-mirror's class for MirrorMaker's default, or a derived Python class."""
     if values.text(entry).removeprefix(JAVA_PACKAGE) in _FILTERS:
         return base
     return _imported(entry, base, "MirrorMaker's default filter, or a Python class")
@@ -208,5 +208,5 @@ def _imported(entry: Entry, base: type[Plugin], expected: str) -> type[Plugin]:
         named = entry.shown(path)
         raise refusal(entry, f"{named} cannot be imported ({why}); expected {derived}. Check PYTHONPATH.") from None
     if not (isinstance(found, type) and issubclass(found, base)):
-        raise refusal(entry, f"{entry.shown(path)} is no such class; expected {derived}.")
+        raise refusal(entry, f"{entry.shown(path)} is not such a class; expected {derived}.")
     return found

@@ -62,7 +62,7 @@ class KeysByOwner:
         return self._scoped(pair, pair.target, "target", "admin")
 
     def offset_syncs_producer(self, pair: Pair, *, at_source: bool) -> Layers:
-        """Return those of the client that writes offset syncs; see _scoped."""
+        """Return the layers of the client that writes offset syncs; see _scoped."""
         if at_source:
             return self._scoped(pair, pair.source, "source", "producer")
         return self._scoped(pair, pair.target, "target", "producer")
@@ -72,7 +72,7 @@ class KeysByOwner:
         return [_TARGET_DEFAULTS, _only_worker(self.top), _only_worker(self.clusters[pair.target])]
 
     def producer(self, pair: Pair) -> Layers:
-        """Return those of the data producer: B's common keys, B.producer.*, A->B.producer.override.*, later wins.
+        """Return the layers of the data producer: B's common keys, B.producer.*, A->B.producer.override.*, later wins.
 
         A->B.producer.* is not among them: in MirrorMaker it only reaches the offset-syncs producer.
         """

@@ -83,7 +83,7 @@ def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
     unknown = [target for target in targets if target not in aliases]
     if unknown:
         declared = ", ".join(aliases)
-        raise SettingsError(f'{path}: clusters: unknown alias "{unknown[0]}" asked for, expected one of {declared}.')
+        raise SettingsError(f'{path}: clusters: unknown alias "{unknown[0]}"; expected one of {declared}.')
     for entry in given.entries.values():
         refuse_removed(entry)
     refuse_what_would_differ(found)
@@ -99,7 +99,7 @@ def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
     if mirror.drill_enabled and not any(flow.has_canaries for flow in flows):
         raise refusal(
             own["mirror.drill.enabled"],
-            "is true, and no flow has a flow back, so nothing can be rehearsed. Enable one, or leave this out.",
+            "is true, and no flow has a reverse flow, so nothing can be rehearsed. Enable one, or leave this out.",
         )
     check_clients(found, enabled, path)
     check_flows(flows, path)
@@ -107,7 +107,7 @@ def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
     if not kept:
         raise SettingsError(
             f"{path}: no enabled flow writes to {', '.join(targets)}; enabled are {', '.join(f.name for f in flows)}. "
-            "Ask for another cluster or enable a flow."
+            "Name another cluster, or enable a flow."
         )
     pairs = tuple(permutations(aliases, 2)) if mirror.heartbeats_all_pairs else enabled
     heartbeat_flows = (_heartbeat_flow(found, Pair(*pair)) for pair in pairs if not targets or pair[1] in targets)
@@ -241,7 +241,7 @@ def _mirror(own: Layer) -> Mirror:
     if read["drill_interval_s"] and not read["drill_enabled"]:
         raise refusal(
             own["mirror.drill.interval.seconds"],
-            "is without effect while mirror.drill.enabled is false. Set that to true, or leave this out.",
+            "has no effect while mirror.drill.enabled is false. Set that to true, or leave this out.",
         )
     spark = {key.removeprefix("mirror."): entry for key, entry in own.items() if key.startswith(_SPARK)}
     return Mirror(

@@ -98,7 +98,7 @@ class Endpoint:
         """Return a new token.
 
         Raises:
-            NoToken: The endpoint did not answer, or refused.
+            NoToken: The endpoint did not respond, or refused.
         """
         asked_s = time.time()
         try:
@@ -117,7 +117,7 @@ class Endpoint:
             value = _token(found)
             life_s = min(max(0.0, _life_s(found, value, asked_s)), LONGEST_S)
         except (ValueError, TypeError, KeyError):
-            raise NoToken(f"no token from {self._where()}: its answer holds none") from None
+            raise NoToken(f"no token from {self._where()}: its response has no token") from None
         return lasting(value, asked_s, life_s)
 
     def _request(self) -> urllib.request.Request:
@@ -153,7 +153,7 @@ class _StayHere(urllib.request.HTTPRedirectHandler):
     """Follows no redirection: the client's secret is for the configured host alone."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Follow nothing; the answer counts as a refusal with its status."""
+        """Follow no redirect: it counts as a refusal with its status."""
 
 
 def _opener(url: str) -> urllib.request.OpenerDirector:

@@ -49,7 +49,7 @@ class Template(Protocol):
     """A value that files give (mirror.config.providers)."""
 
     def value(self) -> str:
-        """Return what the files give now; raise LookupError if they give nothing."""
+        """Return the present value; raise LookupError if the files have none."""
 
     def files(self) -> list[Path]:
         """Return the paths of the files."""

@@ -41,7 +41,7 @@ class FileTemplate:
     providers: Mapping[str, Provider]
 
     def value(self) -> str:
-        """Return what the files give now; raise LookupError if they give nothing."""
+        """Return the present value; raise LookupError if the files have none."""
         return _PLACEHOLDER.sub(lambda found: self.providers[found[1]](found[3] or "", found[4]), self.text)
 
     def files(self) -> list[Path]:
@@ -202,10 +202,10 @@ def _from_folder(allowed: Callable[[str], Path], path: str, key: str) -> str:
     """Return the content of a file in a folder, whole, its last line break included."""
     folder = allowed(path)
     if key in ("", ".", "..") or "/" in key:
-        raise _NothingFound(f'"{key}" is no name of a file in {path}. Write ${{provider:folder:file}}.')
+        raise _NothingFound(f'"{key}" is not a file name in {path}. Write ${{provider:folder:file}}.')
     file = allowed(str(folder / key))
     if _exists(file) and not file.is_file():
-        raise _NothingFound(f"{path}/{key} is no regular file. Name one.")
+        raise _NothingFound(f"{path}/{key} is not a regular file. Name one.")
     return _content(file, f"{path}/{key}")
 
 

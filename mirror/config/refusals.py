@@ -164,7 +164,8 @@ def _refuse_lists_that_match_nothing(sub: str, entry: Entry) -> None:
         if sub == "topics" and item and is_name and (odd := _NOT_IN_TOPICS.search(item)):
             raise refusal(
                 entry,
-                f'"{item}" can be no topic, for it holds "{odd[0]}". Separate names by commas; others are regular expressions.',
+                f'"{item}" cannot be a topic, because it contains "{odd[0]}". Separate names by commas; all other names are '
+                "regular expressions.",
             )
 
 
@@ -180,11 +181,13 @@ def _refuse_near_misses(sub: str, entry: Entry) -> None:
     ):
         return
     if sub in ("topics.whitelist", "groups.whitelist"):
-        raise refusal(entry, f"is no setting of MirrorMaker 2, which mirrors all. Write {sub.partition('.')[0]}.")
+        raise refusal(
+            entry, f"is not a setting of MirrorMaker 2, which would mirror all topics. Write {sub.partition('.')[0]}."
+        )
     _refuse_filters(sub, entry)
     near = _nearest(sub)
     if near:
-        raise refusal(entry, f'is no setting of MirrorMaker. Was "{near}" meant? Correct it or remove the line.')
+        raise refusal(entry, f'is not a setting of MirrorMaker. Was "{near}" meant? Correct it or remove the line.')
 
 
 def _refuse_filters(sub: str, entry: Entry) -> None:
@@ -195,7 +198,7 @@ def _refuse_filters(sub: str, entry: Entry) -> None:
         return
     what = "groups" if parts & {"group", "groups"} else "topics"
     meant = f"{what}.exclude" if any(_KEEPS_OUT.match(word) for word in words) else what
-    raise refusal(entry, f"is no setting of MirrorMaker, and looks like a filter. Write {meant}.")
+    raise refusal(entry, f"is not a setting of MirrorMaker, and looks like a filter. Write {meant}.")
 
 
 @lru_cache(maxsize=1024)

@@ -50,7 +50,7 @@ class Kerberos:
     cache: str = ""  # path of the ticket cache
 
     def __str__(self) -> str:
-        """Say who logs in, by what."""
+        """The principal and its credentials."""
         means = f"the keytab {self.keytab}" if self.keytab else f"the ticket cache {self.cache}".rstrip()
         return f"{self.principal} by {means}" if self.principal else means
 
@@ -67,7 +67,7 @@ class Login:
 
 
 def login(java: Mapping[str, str]) -> Login:
-    """Return how our own client logs in.
+    """Return the login of the project's client.
 
     Raises:
         ClientError: A property cannot be honoured.
@@ -93,7 +93,7 @@ def confluent_options(java: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _given(java: Mapping[str, str]) -> tuple[str, Jaas]:
-    """Return the mechanism, Java's default where none is named, and what logs in with it."""
+    """Return the mechanism (by default Java's) and its login."""
     given = client_text(java, _MECHANISM)
     if not given and not client_text(java, JAAS):
         raise ClientError(_MECHANISM, f"is not set. Write one of {', '.join(MECHANISMS)}, and {JAAS}.")
@@ -124,7 +124,8 @@ def _kerberos(java: Mapping[str, str], module: Jaas) -> Kerberos:
     options, uses_keytab = module.options, module.is_on("useKeyTab")
     if uses_keytab and not (options.get("keyTab") and options.get("principal")):
         raise ClientError(
-            JAAS, "has useKeyTab, and not both keyTab and principal. Name the file, and whose keys it has."
+            JAAS,
+            "has useKeyTab without keyTab or without principal. Set keyTab to the file and principal to its principal.",
         )
     if not uses_keytab and not module.is_on("useTicketCache"):
         raise ClientError(
@@ -185,12 +186,12 @@ def _token_url(java: Mapping[str, str]) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise ClientError(_URL, f"is no address. {advice}") from None
+        raise ClientError(_URL, f"is not an address. {advice}") from None
     if parts.scheme not in ("https", "http"):
         found = "its kind" if is_provided(java, _URL) else f'"{parts.scheme}:"'
         raise ClientError(_URL, f"{found} is not supported. {advice}")
     if not host or parts.username is not None or parts.fragment or not url.isprintable() or " " in url:
-        raise ClientError(_URL, f"is no address of a host and a path alone. {advice}")
+        raise ClientError(_URL, f"is not an address of only a host and a path. {advice}")
     if parts.scheme == "http" and not _is_loopback(host):
         raise ClientError(_URL, f"would send the client's secret in the clear. {advice}")
     return url

@@ -1,4 +1,4 @@
-"""Read secrets again that files have: those of config providers, key stores and trust stores."""
+"""Read secrets again after their files have changed: files of config providers, key stores and trust stores."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SecretFiles:
         self._seen = self._stamps()
 
     def changed(self) -> bool:
-        """Return whether a file is another one than at the last call, and remember it."""
+        """Return whether a file has changed since the last call."""
         before, self._seen = self._seen, self._stamps()
         return before != self._seen
 
@@ -45,7 +45,7 @@ class SecretFiles:
 
 
 def _stamp(file: Path) -> tuple[int, int, int] | None:
-    """Return what differs between two versions of a file, None if there is no file."""
+    """Return a fingerprint of a file's version, None if there is no file."""
     try:
         found = file.stat()
     except (OSError, ValueError):

@@ -90,7 +90,7 @@ def _ms_as_seconds(entry: Entry) -> float:
 
 def side(first: str, second: str) -> Type:
     """Return the type of one of two words, in any case."""
-    complaint = f'is neither side. Write "{first}" or "{second}".'
+    complaint = f'is not a cluster of the flow. Write "{first}" or "{second}".'
     return Type(name=f"`{first}` or `{second}`", read=partial(values.word, words=(first, second), complaint=complaint))
 
 
@@ -105,7 +105,7 @@ def _protocol(entry: Entry) -> str:
 
 
 def _recreated(entry: Entry) -> OnRecreated:
-    complaint = f"is no policy. Write one of {', '.join(OnRecreated)}."
+    complaint = f"is not a policy. Write one of {', '.join(OnRecreated)}."
     return OnRecreated(values.word(entry, words=tuple(OnRecreated), complaint=complaint))
 
 
@@ -131,7 +131,7 @@ SUPPORT = Type(
     read=partial(
         values.word,
         words=("disabled", "preparing", "enabled"),
-        complaint='is no such support. Write "disabled", "preparing" or "enabled".',
+        complaint='is invalid. Write "disabled", "preparing" or "enabled".',
     ),
 )
 PROTOCOL = Type(name=", ".join(f"`{each}`" for each in PROTOCOLS), read=_protocol)

@@ -76,7 +76,7 @@ class HeartbeatSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Every:
-    """Something that is done at once and then at an interval, or never."""
+    """An action at start and then at an interval, or never."""
 
     enabled: bool
     interval_s: float
@@ -142,7 +142,7 @@ class Flow:
 def digest(flow: Flow) -> str:
     """Return a short digest of a flow's settings, which processes that share the flow compare.
 
-    Secrets are in it as ***, so that they cannot be found by trial.
+    It contains *** instead of secrets, so that no one can find a secret by trying values.
     """
     settings = "\n".join(f"{each.name}={getattr(flow, each.name)!r}" for each in fields(flow))
     return hashlib.sha256(_OF_A_MACHINE.sub("", settings).encode()).hexdigest()[:_DIGEST_DIGITS]

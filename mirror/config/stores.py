@@ -98,7 +98,7 @@ def _pkcs12(java: Mapping[str, str], kind: Kind, data: bytes, password: str | No
         raise _refused(java, f"{kind}.location", kind, "it is encrypted in a way that is not supported") from None
     except (ValueError, TypeError) as error:
         is_password = "password" in str(error).lower()  # the only way to distinguish them
-        reason = "its password is another one, or it is damaged" if is_password else "it is damaged"
+        reason = "its password is wrong, or it is damaged" if is_password else "it is damaged"
         raise _refused(java, f"{kind}.password" if is_password else f"{kind}.location", kind, reason) from None
     own = [store.cert] if store.cert else []
     if kind == "ssl.keystore":
@@ -202,7 +202,7 @@ def pem(java: Mapping[str, str]) -> Pem:
     chain, key = _pem_part(java, "ssl.keystore", "certificate.chain"), _pem_part(java, "ssl.keystore", "key")
     if (chain is None) != (key is None):
         missing = "ssl.keystore.certificate.chain" if chain is None else "ssl.keystore.key"
-        raise ClientError(missing, "is not set, yet its other half is. Set both, or ssl.keystore.location.")
+        raise ClientError(missing, "is not set, but its counterpart is. Set both, or ssl.keystore.location.")
     return Pem(trusted=trusted, chain=chain, key=key, password=client_text(java, "ssl.key.password"))
 
 

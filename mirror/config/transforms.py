@@ -103,7 +103,7 @@ class _Keys:
         """Refuse a key that is not honoured."""
         for name, entry in self._entries.items():
             if name not in known | {"type"}:
-                raise refusal(entry, "is not a supported setting of it. Remove the line, or the transform.")
+                raise refusal(entry, "is not a supported setting of this transform or predicate. Remove the line.")
 
 
 def _transform(name: str, entries: Mapping[str, Entry], named_in: Entry) -> TopicTransform:
@@ -137,7 +137,7 @@ def _predicate(keys: _Keys, entries: Mapping[str, Entry]) -> tuple[JavaPattern |
         return None, None
     named = entries.get(PREDICATES_KEY)
     if named is None or name not in values.text_list(named):
-        raise refusal(keys.required("predicate"), f'"{name}" is no predicate. Name it in {PREDICATES_KEY}.')
+        raise refusal(keys.required("predicate"), f'"{name}" is not a predicate. Name it in {PREDICATES_KEY}.')
     own = _Keys(f"{PREDICATES_KEY}.{name}.", entries, named_in=named)
     kind = values.text(own.type).removeprefix(f"{_PACKAGE}predicates.")
     if kind == "TopicNameMatches":
@@ -171,7 +171,7 @@ def _replaces(of_key: bool) -> Callable[[_Keys], Change]:
     def change(keys: _Keys) -> Change:
         renames = keys.names("renames")
         if not all(one.count(":") == 1 for one in renames):
-            raise refusal(keys.required("renames"), "holds something else than pairs. Write old:new,old:new.")
+            raise refusal(keys.required("renames"), "is not a list of pairs. Write old:new,old:new.")
         return ReplaceFields(
             of_key,
             include=keys.names("include", "whitelist"),

@@ -129,7 +129,7 @@ def folder(entry: Entry) -> Path:
     """Return the path of a directory, which need not exist."""
     path = text(entry)
     if not path or "\0" in entry.value:
-        raise refusal(entry, "is no path; expected a directory. Name one or leave the key out.")
+        raise refusal(entry, "is not a path; expected a directory. Name one or leave the key out.")
     return Path(path)
 
 
@@ -137,7 +137,7 @@ def url(entry: Entry) -> str:
     """Return an address of HTTP without a slash at its end, or nothing."""
     found = text(entry)
     if found and not found.startswith(("http://", "https://")):
-        raise refusal(entry, f"{entry.shown(found)} is no address. Write one like http://127.0.0.1:9090.")
+        raise refusal(entry, f"{entry.shown(found)} is not an address. Write one like http://127.0.0.1:9090.")
     return found.rstrip("/")
 
 

@@ -166,7 +166,7 @@ class Broker:
 
     @property
     def is_running(self) -> bool:
-        """True while the process exists; it may be paused or not answer."""
+        """True while the process exists; it may be paused, or not respond."""
         return self._process is not None and self._process.poll() is None
 
     @property

@@ -41,7 +41,7 @@ def resolve(progress: Progress = print, *, version: str = KAFKA_VERSION) -> Path
 
     Args:
         progress: Receives one sentence per step; none when the jars are in the cache.
-        version: Kafka's. Of another one than KAFKA_VERSION only what a broker needs.
+        version: Kafka's. For other versions than KAFKA_VERSION, only the jars of a broker.
 
     Raises:
         MirrorError: Java is missing, or the jars are neither cached nor reachable.
@@ -131,7 +131,7 @@ def _check_complete(jars: Path, modules: Modules) -> None:
     missing = [module for _, module, version in modules if not (jars / f"{module}-{version}.jar").is_file()]
     if missing:
         raise MirrorError(
-            f"Ivy ended well but did not bring {', '.join(missing)}. Remove {cache_folder()} and try again."
+            f"Ivy succeeded but did not fetch {', '.join(missing)}. Remove {cache_folder()} and try again."
         )
 
 

@@ -257,7 +257,7 @@ def create(client: Mapping[str, Any], topics: list[DemoTopic], replication_facto
     """Create the topics that do not exist yet and wait until they are known.
 
     Raises:
-        ClusterUnavailable: The cluster did not answer or refused.
+        ClusterUnavailable: The cluster did not respond, or refused.
     """
     admin = AdminClient(dict(client))
     wanted = [

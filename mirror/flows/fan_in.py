@@ -1,7 +1,7 @@
 """Find the target partitions that another flow writes to as well, by all flows' positions.
 
-Such a log has the records of several sources. An offset of one source has no exact place in it, because records of another source
-that the group has not read may precede that place.
+Such a log has the records of several sources. An offset of one source has no exact place in such a topic: unread records of
+another source may precede the place.
 """
 
 from __future__ import annotations

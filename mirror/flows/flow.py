@@ -26,7 +26,7 @@ log = logging.getLogger("mirror")
 _ON_GONE = {
     OnRecreated.RESTART: "it is created again, and filled from the source's start",
     OnRecreated.STOP: "nothing is replicated there until the topic is created, or kafka-mirror is restarted",
-    OnRecreated.CONTINUE: "it is created again, and what comes is replicated",
+    OnRecreated.CONTINUE: "it is created again, and new records are replicated",
 }
 _ON_REPLACED = {
     OnRecreated.RESTART: "it is filled from the source's start",
@@ -109,7 +109,7 @@ class FlowState:
     def served(self) -> FlowPlan | None:
         """Return the part of the plan that this process replicates; None before that is known.
 
-        It is the same object until the plan or the slots change: thousands of partitions are asked for every few seconds.
+        It is the same object until the plan or the slots change: thousands of partitions are looked up every few seconds.
         """
         plan, membership = self.plan, self.membership
         if plan is None or membership is None or (owned := membership.owned) is None:
@@ -125,11 +125,11 @@ class FlowState:
 
         Args:
             slots: Slots that all processes of the flow share.
-            last_position: Returns what a partition's position was seen to be last.
+            last_position: Returns the last seen position of a partition.
 
         Raises:
             SettingsError: a MirrorMaker 2 still replicates the flow.
-            ClusterUnavailable: a cluster does not answer.
+            ClusterUnavailable: a cluster does not respond.
         """
         flow, before = self.flow, self.plan
         on_target = self.target.topics()
@@ -187,7 +187,7 @@ class FlowState:
         return {topic.source.name: topic.source for topic in self.topics}
 
     def _made_plan(self) -> FlowPlan:
-        """Return the plan from what is known. Topics that would go round are in it, and not replicated."""
+        """Return the plan, made from the known topics. Topics that would go round are in it, and not replicated."""
         return flow_plan(
             self.flow,
             self.topics,

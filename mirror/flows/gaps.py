@@ -52,7 +52,7 @@ def by_effect(gaps: Iterable[Gap]) -> dict[str, tuple[int, int]]:
 
 
 def note(flow: Flow, gaps: Iterable[Gap]) -> None:
-    """Write gaps into a flow's ledger. Log a failure and continue, because the caller reports them too."""
+    """Write gaps into a flow's ledger. Log a failure and continue, because the caller reports the gaps too."""
     found = [gap.encode() for gap in gaps]
     if not found:
         return

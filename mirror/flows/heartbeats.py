@@ -50,7 +50,7 @@ class HeartbeatEmitter:
         """Prepare to write heartbeats.
 
         Args:
-            flows: What to write, one entry per flow.
+            flows: Heartbeats to write, one entry per flow.
             on_ack: Called with the aliases of a flow when its target has acknowledged a heartbeat.
             is_ours: Returns whether this process writes a flow's heartbeats; of several that share it one does.
         """
@@ -184,8 +184,8 @@ class _TargetHeartbeats(threading.Thread):
         if policy != "compact":
             log.log(
                 level_once(self._logged, flow.topic),
-                "%s on %s has %s=%s, and stays so, because other mirrors write to it too. To compact it: kafka-configs.sh "
-                "--bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config %s=compact",
+                "%s on %s has %s=%s, which is not changed, because other mirrors write to it too. To compact it: "
+                "kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config %s=compact",
                 flow.topic,
                 flow.target,
                 _POLICY,

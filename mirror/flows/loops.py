@@ -33,7 +33,7 @@ class Loops:
 
     @property
     def upstream(self) -> dict[str, tuple[str, ...]]:
-        """Return the ids of the topics that each topic's records came from."""
+        """Return, for each topic, the ids of the topics from which its records came."""
         return {topic: upstream.ids for topic, upstream in (self._upstreams or {}).items()}
 
     @property
@@ -49,7 +49,7 @@ class Loops:
         """Find the topics that would go round.
 
         Args:
-            topics: Those of the source that are replicated, by name.
+            topics: Replicated topics of the source, by name.
             remote: Their names on the target.
             on_target: Ids of all topics on the target.
         """
@@ -62,7 +62,7 @@ class Loops:
             placed = self._placed(remote) if any(target & each.resting for each in found.values()) else set()
         except ClusterUnavailable as error:
             if self._unknown != str(error):
-                log.warning("%s: whether topics go round in a loop is not known: %s", self._flow.name, error)
+                log.warning("%s: topics cannot be checked for loops: %s", self._flow.name, error)
             self._unknown = str(error)
             return
         self.going_round = going_round(found, self._upstreams, on_target=target, so_far=before, placed=placed)

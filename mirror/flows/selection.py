@@ -1,4 +1,4 @@
-"""Select what a command names: one enabled flow, and partitions of it."""
+"""Select the flow and the partitions that a command names: one enabled flow, and partitions of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def flow_named(settings: Settings, name: str, *, command: str) -> Flow:
         if flow.name == name:
             return flow
     known = ", ".join(flow.name for flow in settings.flows)
-    raise SettingsError(f'{command}: "{name}" is no enabled flow; expected one of {known}.')
+    raise SettingsError(f'{command}: "{name}" is not an enabled flow; expected one of {known}.')
 
 
 def selected(
@@ -38,7 +38,5 @@ def selected(
         if (pattern is None or pattern.matches(p.topic)) and (partition is None or p.partition == partition)
     ]
     if not found:
-        raise SettingsError(
-            f"{command}: {flow} replicates no partition that was asked for; 'kafka-mirror plan' lists its topics."
-        )
+        raise SettingsError(f"{command}: {flow} replicates no such partition; 'kafka-mirror plan' lists its topics.")
     return found

@@ -41,7 +41,7 @@ class SetOffsets:
     _next: int = 0  # offset in the topic to read from
 
     async def refresh(self, options: ClientOptions) -> set[GroupPlace]:
-        """Read what is new in the topic; return the places that it is about."""
+        """Read new notes in the topic; return their places."""
         changed = set()
         async for offset, record in read_topic(options, self.topic, self._next):
             if offset < self._next:  # another topic of the same name
@@ -98,7 +98,7 @@ class SetOffsets:
 
 
 def removed(places: Iterable[GroupPlace]) -> dict[GroupPlace, Offsets]:
-    """Return what removes the notes of these places."""
+    """Return tombstones for the notes of these places."""
     return dict.fromkeys(places, ())
 
 
@@ -107,7 +107,7 @@ def _encoded(place: GroupPlace, offsets: Offsets) -> tuple[bytes, bytes | None]:
 
 
 def _decoded(record: Record) -> tuple[GroupPlace, Offsets] | None:
-    """Read a note back; None for a record that is no note."""
+    """Decode a note; return None for any other record."""
     try:
         group, topic, partition = json.loads(record.key or b"")
         offsets = json.loads(record.value) if record.value is not None else ()

@@ -60,7 +60,7 @@ def begin(flow: Flow, plan: FlowPlan, source: Cluster, target: Cluster) -> froze
 
 
 def _went_on_as_shown(flow: Flow, plan: FlowPlan, source: Cluster) -> bool:
-    """Apply the flow's policy if the target lacks its positions, but the source shows some.
+    """Apply the flow's policy if the target lacks positions that the source shows.
 
     That happens with a rebuilt target, or an address that leads to another cluster than before.
 
@@ -81,7 +81,7 @@ def _went_on_as_shown(flow: Flow, plan: FlowPlan, source: Cluster) -> bool:
         return False
     ranges = [f"{p.topic}-{p.partition} up to offset {offsets[p.on_source]}" for p in places]
     what = (
-        f"{flow.name}: {flow.target.alias} knows nothing of this flow, which had replicated {first_few(ranges)} (group "
+        f"{flow.name}: {flow.target.alias} has no positions of this flow, which had replicated {first_few(ranges)} (group "
         f"{plan.source_group_id} on {flow.source.alias}): it was rebuilt, or is another cluster"
     )
     if flow.on_recreated is OnRecreated.STOP:

@@ -82,5 +82,5 @@ def is_served(found: Mapping[TopicPartition, Position], lease_topic: str, *, win
 
 
 def answer_of_target(flow: Flow, question: Coroutine[Any, Any, Found]) -> Found:
-    """Wait for what the target is asked about positions; raises ClusterUnavailable."""
+    """Wait for a request about positions; raise ClusterUnavailable."""
     return answered(question, cluster=flow.target.alias, what=f"positions of {flow.name} cannot be read or set")

@@ -135,7 +135,7 @@ def _create(flow: Flow, topic: TopicPair, source: Cluster, target: Cluster, know
     wanted = flow.configs.at_creation(theirs)
     if unknown := sorted(wanted.keys() - set(known or wanted)):
         log.warning(
-            "%s: %s is created on %s without %s, which that version of Kafka does not know",
+            "%s: %s is created on %s without %s, which its version of Kafka does not support",
             flow.name,
             topic.remote,
             flow.target.alias,
@@ -226,8 +226,8 @@ def _without(flow: Flow, name: str, objection: str) -> str:
     """Return why a flow cannot begin, and what an operator can do."""
     return (
         f"{flow.name}: nothing is replicated without the internal topic {name}, and {flow.target.alias} refuses it "
-        f"({objection}). Do what the reason asks for: delete a topic whose name collides or call {flow.source.alias} by another "
-        "alias, grant CREATE and ALTER on the topic, or lower replication.factor."
+        f"({objection}). Depending on the reason, delete a topic whose name collides, give {flow.source.alias} another alias, "
+        "grant CREATE and ALTER on the topic, or lower replication.factor."
     )
 
 
@@ -284,7 +284,7 @@ def _correct_policy(flow: Flow, cluster: Cluster, name: str) -> str:
     objection = cluster.alter(name, [Change(_POLICY, _COMPACT)])
     if not objection:
         log.warning(
-            "%s: internal topic %s on %s had cleanup.policy=%s, by which it loses what is kept in it; it is compact now",
+            "%s: internal topic %s on %s had cleanup.policy=%s, which deletes its records; it is compact now",
             flow.name,
             name,
             cluster.alias,
@@ -294,7 +294,7 @@ def _correct_policy(flow: Flow, cluster: Cluster, name: str) -> str:
 
 
 def transforms_of(flow: Flow, topic: TopicPair) -> Transforms:
-    """Return what is done to a topic's records; nothing to heartbeats and canaries."""
+    """Return the transforms of a topic's records; none for heartbeats and canaries."""
     name = topic.source.name
     return () if flow.policy.is_heartbeats(name) or is_canary(name) else of_topic(flow.transforms, topic.remote)
 

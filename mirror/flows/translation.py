@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
 
 def across(plan: FlowPlan, maps: FlowMaps, places: Sequence[Place], *, is_back: bool) -> list[Place | None]:
-    """Take places one hop on; None for a topic that the flow does not replicate."""
+    """Translate places over one hop; None for a topic that the flow does not replicate."""
     names = {p.on_source: p.remote_topic for p in plan.partitions}
     if is_back:
         names = {TopicPartition(remote, partition): topic for (topic, partition), remote in names.items()}
@@ -60,7 +60,7 @@ def plan_of(flow: Flow, source: Cluster, target: Cluster, *, is_source_lost: boo
     """Return a flow's plan, from its remote topics alone if the source is lost.
 
     Raises:
-        ClusterUnavailable: a required cluster does not respond. What the target lacks is unknown without the source.
+        ClusterUnavailable: a required cluster does not respond. Without the source, the missing records are unknown.
     """
     remote = target.topics()
     topics = _brought(flow, remote) if is_source_lost else matched(flow, source_topics(flow, source, remote))
@@ -76,5 +76,5 @@ def maps_of(flow: Flow, plan: FlowPlan) -> FlowMaps:
 
 
 def _brought(flow: Flow, remote: Mapping[str, Topic]) -> list[TopicPair]:
-    """Return the topics of a flow by what it has brought to the target."""
+    """Return the topics that a flow has replicated to the target."""
     return [TopicPair(topic, flow.policy.remote_topic(topic.name)) for topic in brought(flow, remote)]

@@ -64,7 +64,7 @@ class FlowMaintenance:
             self.on_failure(error)
 
     def _begin_late(self) -> None:
-        """Try again to begin a flow whose clusters did not answer."""
+        """Try again to begin a flow whose clusters did not respond."""
         state = self.state
         if state.plan is not None or not state.begin_due.take(BEGIN_AGAIN_S):
             return

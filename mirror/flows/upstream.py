@@ -1,4 +1,4 @@
-"""Find the topics that the records of a source's topics came from, by mirrors' positions.
+"""Find the topics from which a source's records came, by mirrors' positions.
 
 A mirror keeps a group of positions on its target, `mirror.A->B`, with the ids of the topics on both sides
 (mirror.policy.recreated). On a source these groups are those of the mirrors that write to it, under any aliases.
@@ -46,7 +46,7 @@ class Upstream(NamedTuple):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Return what is kept with the topic's positions."""
+        """Return the metadata of the topic's positions."""
         return tuple(sorted(self.live | self.resting))[:MOST_IDS]
 
     def with_mirror(self, ids: Iterable[str], position: int, *, is_live: bool) -> Upstream:
@@ -59,9 +59,9 @@ Upstreams = Mapping[str, Upstream]  # by topic
 
 
 def read_upstreams(flow: Flow, topics: Mapping[str, Topic]) -> Upstreams:
-    """Return what `upstreams_of` finds on a flow's source; raises ClusterUnavailable."""
+    """Return the upstream topics of a flow's source; raise ClusterUnavailable."""
     options = client_options(flow.source_admin)
-    what = "which mirrors write to it cannot be read"
+    what = "the mirrors that write to it cannot be read"
     found = answered(_positions(options), cluster=flow.source.alias, what=what)
     flow_back = flow.target.alias if flow.is_bidirectional else None
     return upstreams_of(found, topics, now_ms=now_ms(), flow_back=flow_back)
@@ -70,7 +70,7 @@ def read_upstreams(flow: Flow, topics: Mapping[str, Topic]) -> Upstreams:
 def upstreams_of(
     mirrors: Iterable[Positions], topics: Mapping[str, Topic], *, now_ms: float, flow_back: str | None = None
 ) -> Upstreams:
-    """Return where the records of each topic came from, without topics that no mirror wrote. Pure.
+    """Return the upstream topics of each topic that a mirror wrote. Pure.
 
     Args:
         mirrors: The positions of each mirror that writes to the cluster, its leases included.
@@ -110,7 +110,7 @@ def going_round(
 ) -> set[str]:
     """Return the topics whose records came from the target, which would go round. Pure.
 
-    Of two mirrors that would form a loop, the earlier one continues: for it a topic counts only when its records really come
+    Of two mirrors that would form a loop, the earlier one continues: such a topic counts only when its records really come
     back. Records of a stopped mirror count until an operator sets the topic's positions.
 
     Args:

@@ -69,10 +69,10 @@ class LeaseTerm:
 
 
 class LeaseStatus(Enum):
-    """What a window that acquired its slot finds when it reads the lease again."""
+    """The lease as a window finds it that has acquired its slot."""
 
     HOLDS = "slot and lease are this window's"
-    STOPPING = "so they are, but this process has to stop"
+    STOPPING = "slot and lease are this window's, but this process must stop"
     LOST = "the slot was given to another process"
     # What this window knows is old.
     OVERTAKEN = "another window has taken over the lease, or processes of another layout work"

@@ -188,7 +188,7 @@ class Membership:
         """
         if "hung" not in self._logged:
             self._logged.add("hung")
-            log.error("%s: %s; its slots are left to other processes, if there are any", self.name, hung)
+            log.error("%s: %s; it gives its slots to other processes, if there are any", self.name, hung)
         self._assigned.clear()
         _close_consumer(consumer)
         return None
@@ -367,7 +367,7 @@ class Memberships(threading.Thread):
         self._ending = asyncio.Event()
 
     def add(self, membership: Membership) -> None:
-        """Take part in a flow from now on; safe from any thread."""
+        """Join a flow; safe from any thread."""
         self._loop.call_soon_threadsafe(lambda: self._tasks.add(self._loop.create_task(self._kept(membership))))
 
     def run(self) -> None:

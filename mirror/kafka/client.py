@@ -33,7 +33,7 @@ IDLE_LOOKS = 4  # how often idle connections are looked for, in the time after w
 
 
 class Purpose(IntEnum):
-    """What a connection is for.
+    """The purpose of a connection.
 
     A broker serves one request per connection at a time, so requests that may wait have their own.
     """
@@ -82,7 +82,7 @@ class Client:
 
     Attributes:
         metadata: Topics, leaders and brokers of the cluster.
-        throttled_s: How long brokers have asked to wait because of quotas.
+        throttled_s: Time for which brokers have throttled the client by quotas.
     """
 
     def __init__(self, options: ClientOptions, *, is_abortive: bool = False) -> None:
@@ -119,7 +119,7 @@ class Client:
         return client
 
     async def open(self, topics: Iterable[str] = ()) -> None:
-        """Learn the cluster's brokers and the leaders of `topics`; those before are no longer followed."""
+        """Request metadata of the brokers and of `topics`, which replace the topics before."""
         self._topics = set(topics)
         if self._keeper is None:
             self._keeper = asyncio.get_running_loop().create_task(self._keep())
@@ -153,18 +153,18 @@ class Client:
         within_s: float | None = None,
         on_sent: Callable[[], None] = lambda: None,
     ) -> Any:
-        """Return a broker's answer.
+        """Return a broker's response.
 
         Args:
             node: The broker's id.
             request: What to ask.
             purpose: Which of the connections to it takes the request.
-            within_s: How long the answer may take, by default request.timeout.ms; then the connection is ended.
+            within_s: Time limit of the response, by default request.timeout.ms; then the connection is closed.
             on_sent: Called just before the request is sent; if it raises, nothing is sent.
 
         Raises:
             NotConnectedError: nothing was sent.
-            DisconnectedError, NoAnswerError: the broker may have done what was asked.
+            DisconnectedError, NoAnswerError: the broker may have executed the request.
             UnsupportedError: the broker speaks no version of it.
         """
         connection = await self._connected(node, purpose)
@@ -191,7 +191,7 @@ class Client:
         return (await self._connected(node, purpose)).features.get(name, 0)
 
     async def ask_any(self, request: Request) -> Any:
-        """Return the answer of any broker."""
+        """Return the response of any broker."""
         for node in self._nodes():
             with contextlib.suppress(NotConnectedError):
                 return await self.ask(node, request)
@@ -211,7 +211,7 @@ class Client:
         return int(answer.node_id)
 
     def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
-        """Have the next call look up who coordinates."""
+        """Let the next call look up the coordinator."""
         self._coordinators.pop((kind, key), None)
 
     def _nodes(self) -> list[int]:
@@ -299,16 +299,16 @@ class Client:
             await self._fresh()
 
     async def refresh(self) -> None:
-        """Ask for metadata, and wait for them."""
+        """Request metadata and wait for the response."""
         await asyncio.shield(self._refresh())
 
     def refresh_soon(self) -> None:
-        """Ask for metadata, and do not wait."""
+        """Request metadata without waiting for the response."""
         if not self._is_closed:
             self._refresh()
 
     async def _fresh(self) -> None:
-        """Wait for metadata that were asked for after this call."""
+        """Wait for metadata that are requested after this call."""
         if self._refreshing is not None:
             with contextlib.suppress(KafkaError):
                 await asyncio.shield(self._refreshing)
@@ -334,7 +334,7 @@ class Client:
         self.metadata.update(await self._ask_for_metadata())
 
     async def _ask_for_metadata(self) -> Any:
-        """Ask the brokers that are known, one after the other, then those of bootstrap.servers."""
+        """Ask the known brokers, one after the other, then those of bootstrap.servers."""
         for node in self._nodes():
             with contextlib.suppress(KafkaError):
                 return await self.ask(node, request_for(sorted(self._topics)), within_s=self._metadata_s)
@@ -356,7 +356,7 @@ class Client:
         raise NotConnectedError(f"no broker answers: {failure}") from failure
 
     async def _keep(self) -> None:
-        """Ask for metadata now and then, and close idle connections."""
+        """Refresh metadata periodically, and close idle connections."""
         loop = asyncio.get_running_loop()
         idle_s = self.options.idle_s
         age_s = self.options.metadata_max_age_s

@@ -46,7 +46,7 @@ _MUTE = re.compile(
 
 
 class _Ear(logging.Handler):
-    """Hears of a broker that ends connections before it answers anything, which librdkafka only logs."""
+    """Called if a broker closes connections before it responds, which librdkafka only logs."""
 
     def __init__(self, on_mute: Callable[[str], None]) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class _Ear(logging.Handler):
 
 
 class Clients:
-    """An admin client, and the words for what it meets."""
+    """An admin client, with readable errors."""
 
     def __init__(self, alias: str, java_options: Mapping[str, str]) -> None:
         self._alias = alias
@@ -117,12 +117,10 @@ class Clients:
             self._trouble = _NEEDLESS.sub("", error.str())
 
     def _was_mute(self, address: str) -> None:
-        self._trouble = (
-            f"{address} ends the connection before it answers: does security.protocol fit, and is that a broker's port?"
-        )
+        self._trouble = f"{address} closes the connection before it responds: do security.protocol and the port fit?"
 
     def unavailable(self, error: KafkaException, *, right: str = "") -> ClusterUnavailable:
-        """Return the error of a failed call in words for a person.
+        """Return a readable error of a failed call.
 
         After a long silence, the next call uses new clients.
 
@@ -145,7 +143,7 @@ class Clients:
         return self.silent(reason, is_refused=is_refused)
 
     def silent(self, reason: str, *, is_refused: bool = False) -> ClusterUnavailable:
-        """Return the error of a silent cluster in words for a person.
+        """Return a readable error of a cluster that does not respond.
 
         `is_refused`: TLS or the login failed.
         """
@@ -157,9 +155,9 @@ class Clients:
         return ClusterUnavailable(f"{self.where}: no answer ({reason}). {advice}", cluster=self._alias)
 
     def _renew(self) -> None:
-        """Ask with new clients from now on.
+        """Use new clients for all later requests.
 
-        A broker that comes back names no brokers for a moment, and a client that hears it never finds one again
+        A broker that comes back names no brokers for a moment, and a client that reads this response never finds a broker again
         (confluentinc/librdkafka issue 5301).
         """
         self._renewed_s = time.monotonic()

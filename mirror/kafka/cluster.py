@@ -190,7 +190,7 @@ class Cluster(ControlPlane):
         return self._told(cluster_facts.clock_skew, cluster_facts.WITHIN_S, cluster_facts.ClockUnknown)
 
     def log_dirs(self, places: Iterable[TopicPartition]) -> cluster_facts.LogDirs:
-        """Return what brokers report of their disks, with the sizes of these partitions.
+        """Return the brokers' report of their disks, with the sizes of these partitions.
 
         Raises:
             LogDirsUnknown: a broker refuses, or does not respond.
@@ -224,14 +224,14 @@ class Cluster(ControlPlane):
 
     @contextmanager
     def _reported(self, *, right: str = "") -> Iterator[None]:
-        """Raise what the client raises in words for a person."""
+        """Raise the client's error in a readable form."""
         try:
             yield
         except (KafkaError, OSError) as error:
             raise self._failure(error, right=right) from error
 
     def _failure(self, error: Exception, *, right: str = "") -> ClusterUnavailable:
-        """Return an error in words for a person.
+        """Return a readable error.
 
         `right` is what the call needs, if the code does not imply it.
         """

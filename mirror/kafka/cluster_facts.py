@@ -80,7 +80,7 @@ def leaders_clock_ms(answer: Any) -> int:
 
 
 def skew_between(asked_s: float, told_s: float, answered_s: float) -> float:
-    """Return how far a clock was outside of the interval in which it read `told_s`."""
+    """Return how far `told_s` is outside of the interval of its request."""
     if told_s > answered_s:
         return told_s - answered_s
     return min(0.0, told_s + TICK_S - asked_s)
@@ -91,7 +91,7 @@ class LogDirsUnknown(Exception):
 
 
 class LogDirs(NamedTuple):
-    """What brokers report of their disks.
+    """The brokers' report of their disks.
 
     Attributes:
         sizes: Bytes of each partition's log, its largest replica.
@@ -103,7 +103,7 @@ class LogDirs(NamedTuple):
 
 
 async def log_dirs(client: Client, places: Iterable[TopicPartition]) -> LogDirs:
-    """Ask all brokers of a cluster for their disks.
+    """Request the disk sizes of all brokers of a cluster.
 
     Args:
         client: May DESCRIBE the cluster.
@@ -117,7 +117,7 @@ async def log_dirs(client: Client, places: Iterable[TopicPartition]) -> LogDirs:
 
 
 def joined(answers: Iterable[Any]) -> LogDirs:
-    """Join the brokers' answers; raises KafkaError where one refuses."""
+    """Join the brokers' responses; raise KafkaError if one refuses."""
     sizes: dict[TopicPartition, int] = {}
     free: list[int] = []
     for answer in answers:

@@ -94,20 +94,20 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """True when every request has its answer."""
+        """True when every request has its response."""
         return not self._asked
 
     async def ask(self, request: Request, within_s: float, on_sent: Callable[[], None] = lambda: None) -> Any:
-        """Return the broker's answer.
+        """Return the broker's response.
 
         Args:
             request: What to ask.
-            within_s: How long the answer may take; then the connection is ended.
-            on_sent: Called just before the request is sent, which a quota may hold back; if it raises, nothing is sent.
+            within_s: Time limit of the response; then the connection is closed.
+            on_sent: Called just before the request is sent; a quota may delay that. If the call raises, nothing is sent.
 
         Raises:
             NotConnectedError: the connection is ended; nothing was sent.
-            DisconnectedError, NoAnswerError: the broker may have done what was asked.
+            DisconnectedError, NoAnswerError: the broker may have executed the request.
             UnsupportedError: the broker speaks no version of it.
         """
         while (muted_s := self._muted_until_s - self._loop.time()) > 0 and self.failure is None:
@@ -182,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where the next bytes go: a large answer goes straight to its place."""
+        """Return the buffer for the next bytes: a large response is received directly into its buffer."""
         if self._frame is not None:
             return self._frame[self._filled :]
         return self._staging[self._staged :]
@@ -217,7 +217,7 @@ class Connection(asyncio.BufferedProtocol):
     def _answered(self, frame: memoryview) -> None:
         (correlation,) = _SIZE.unpack_from(frame)
         if not self._asked or self._asked[0].correlation != correlation:
-            self.close(MalformedError(f"{self._name} answers what it was not asked"))
+            self.close(MalformedError(f"{self._name} sends an unexpected response"))
             return
         asked = self._asked.popleft()
         if asked.answer.done():
@@ -271,7 +271,7 @@ class Connection(asyncio.BufferedProtocol):
         """Agree on versions and log in.
 
         Raises:
-            KafkaError: the broker refuses, or does not answer.
+            KafkaError: the broker refuses, or does not respond.
             OSError: there is no token to log in with.
         """
         within_s = min(CONNECT_S, options.request_timeout_s)
@@ -282,7 +282,7 @@ class Connection(asyncio.BufferedProtocol):
             await self.log_in(options.login, within_s)
 
     async def log_in(self, login: Login, within_s: float) -> None:
-        """Log in; each answer may take `within_s`. Same errors as `handshake`."""
+        """Log in; each response may take `within_s`. Same errors as `handshake`."""
         began_s, holds_s = self._loop.time(), 0.0
         found = await self.ask(_handshake(login.mechanism), within_s)
         if found.error_code is not ErrorCode.none:
@@ -328,7 +328,7 @@ async def connected(
         port: The broker's.
         options: How to connect.
         is_abortive: Nothing stays in the kernel that is sent after the connection was closed.
-        on_throttle: Gets for how long a broker asks to wait.
+        on_throttle: Called with the time for which a broker throttles.
 
     Raises:
         NotConnectedError: no connection can be made.

@@ -92,7 +92,7 @@ class ControlPlane:
         return self.described(listed)
 
     def described(self, names: Iterable[str], *, within_s: float = TIMEOUT_S) -> dict[str, Topic]:
-        """Return, by name, those of these topics that exist and that this client may see."""
+        """Return, by name, the topics that exist and that this client may see."""
         if not (asked := list(names)):
             return {}
         bound_s = min(within_s, self._timeout_s)
@@ -142,7 +142,7 @@ class ControlPlane:
         }
 
     def _described(self, topics: Iterable[str]) -> tuple[dict[str, dict[str, Any]], KafkaException | None]:
-        """Return all settings of each topic that answers, and the last refusal."""
+        """Return all settings of each readable topic, and the last refusal."""
         wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
         answers = self._clients.admin.describe_configs(wanted, request_timeout=self._timeout_s) if wanted else {}
         found, failure = {}, None
@@ -233,7 +233,7 @@ class ControlPlane:
         return self._objection(answers[topic])
 
     def grow(self, topic: str, *, partitions: int) -> str:
-        """Raise a topic's partition count; return what the broker objected, "" when it is done."""
+        """Raise a topic's partition count; return the broker's objection, "" on success."""
         return self._objection(
             self._clients.admin.create_partitions([NewPartitions(topic, partitions)], request_timeout=self._timeout_s)[
                 topic

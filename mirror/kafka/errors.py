@@ -24,7 +24,7 @@ _STALE_METADATA = frozenset(
 
 
 class KafkaError(Exception):
-    """Anything that keeps a cluster from doing what it is asked for.
+    """Base class of all errors of requests to a cluster.
 
     Attributes:
         is_retriable: The same request may succeed later.
@@ -36,7 +36,7 @@ class KafkaError(Exception):
 
 
 class BrokerError(KafkaError):
-    """The error code of a broker's answer, and what it is about."""
+    """The error code of a broker's response, and its subject."""
 
     def __init__(self, code: ErrorCode, what: str = "") -> None:
         super().__init__(f"{what}: {name_of(code)}" if what else name_of(code))
@@ -68,7 +68,7 @@ class DisconnectedError(KafkaError):
 
 
 class NoAnswerError(KafkaError):
-    """A broker does not answer in time; its connection is closed."""
+    """A broker does not respond in time; its connection is closed."""
 
     is_retriable = True
     has_stale_metadata = True
@@ -83,7 +83,7 @@ class UnsupportedError(KafkaError):
 
 
 class MalformedError(KafkaError):
-    """A broker's answer cannot be read."""
+    """A broker's response cannot be read."""
 
 
 SILENCES = (NotConnectedError, DisconnectedError, NoAnswerError)  # a broker that does not answer
@@ -113,7 +113,7 @@ _UNKNOWN_TOPIC = (
 
 
 class FetchError(Enum):
-    """What to do with a partition that a broker refuses to read."""
+    """The action for a partition that a broker refuses to read."""
 
     OUT_OF_RANGE = auto()  # compare its position with the log's bounds
     UNKNOWN_TOPIC = auto()  # ask whether its topic is still the same
@@ -122,7 +122,7 @@ class FetchError(Enum):
 
 
 def fetch_error(code: ErrorCode) -> FetchError:
-    """Return what an error code means."""
+    """Return the meaning of an error code."""
     if code is ErrorCode.offset_out_of_range:
         return FetchError.OUT_OF_RANGE
     if code in _UNKNOWN_TOPIC:
@@ -158,7 +158,7 @@ _FEW_REPLICAS = (ErrorCode.not_enough_replicas, ErrorCode.not_enough_replicas_af
 _STANDSTILLS: tuple[tuple[tuple[ErrorCode, ...], str], ...] = (
     ((ErrorCode.leader_not_available, ErrorCode.not_leader_or_follower), "no leader"),
     (_FEW_REPLICAS, "fewer in-sync replicas than its min.insync.replicas"),
-    ((ErrorCode.request_timed_out,), "its replicas do not answer in time"),
+    ((ErrorCode.request_timed_out,), "its replicas do not respond in time"),
 )
 
 
@@ -194,7 +194,7 @@ def may_be_of_one_record(error: BaseException | None) -> bool:
 
 
 def refusal(error: BaseException | None) -> str:
-    """Return the target's objection, and what to do about it if that is known."""
+    """Return the target's objection, with advice if there is any."""
     advice = next((advice for codes, advice in _ADVICE if is_code(error, *codes)), "")
     return f"{_name(error)}. {advice}." if advice else _name(error)
 

@@ -1,4 +1,4 @@
-"""Track what a broker knows of our fetches: an incremental fetch names only changes (KIP-227). Pure."""
+"""Track the fetch session of a broker: an incremental fetch names only changes (KIP-227). Pure."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class FetchSession:
         self.names: dict[uuid.UUID | None, str] = {}
 
     def next(self, wanted: Mapping[TopicPartition, FetchPosition]) -> Delta:
-        """Return what the next request names; the request asks for all of `wanted`."""
+        """Return the partitions that the next request must name to fetch all of `wanted`."""
         has_ids = all(map(_topic_id_of, wanted.values()))
         if has_ids != self._has_ids:
             self.reset()  # names and ids do not mix in a session

@@ -27,7 +27,7 @@ _SESSION_LOST = (
 
 
 class Fetched(NamedTuple):
-    """What one fetch returned for one partition.
+    """The result of one fetch for one partition.
 
     Attributes:
         aborted: (producer id, first offset) of aborted transactions.
@@ -58,7 +58,7 @@ class Source:
 
     @property
     def throttled_s(self) -> float:
-        """For how long brokers have asked to wait, by their quotas."""
+        """Time for which brokers have throttled the client by quotas."""
         return self._client.throttled_s
 
     async def open(self, topics: Iterable[str]) -> None:
@@ -93,14 +93,14 @@ class Source:
         return self._client.metadata.leader(topic, partition)
 
     def learn(self) -> None:
-        """Ask for new metadata, at most every LEARN_EVERY_S, and do not wait for it."""
+        """Request new metadata, at most every LEARN_EVERY_S, without waiting for the response."""
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._learns_s:
             self._learns_s = now_s + LEARN_EVERY_S
             self._client.refresh_soon()
 
     async def refresh(self) -> None:
-        """Ask for new metadata and wait for it."""
+        """Request new metadata and wait for the response."""
         await self._client.refresh()
 
     async def fetch(

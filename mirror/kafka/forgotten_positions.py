@@ -30,7 +30,7 @@ WITHIN_S = 10.0
 
 
 class Recalled(NamedTuple):
-    """What the offset map's topic knows of a flow.
+    """The content of the offset map's topic for a flow.
 
     Attributes:
         positions: As a group keeps them, by remote topic and partition.
@@ -76,7 +76,7 @@ async def recalled(plan: FlowPlan, lacking: Collection[PlannedPartition], *, kno
         log.warning("%s: %s had forgotten the paused topics: %s stay paused", plan.name, plan.target, named)
     if found:
         log.warning(
-            "%s: %s had forgotten %d positions (%s): they are as the offset map has them",
+            "%s: %s had forgotten %d positions (%s): they are restored from the offset map",
             plan.name,
             plan.target,
             len(found),

@@ -174,7 +174,7 @@ class GroupOffsets:
 
     @contextmanager
     def _asked_again(self, group: str) -> Iterator[None]:
-        """Let the next request ask who coordinates the group where this one fails."""
+        """If this request fails, let the next one look up the coordinator."""
         try:
             yield
         except KafkaError:

@@ -40,7 +40,7 @@ Answer = TypeVar("Answer")
 
 
 def answered(question: Coroutine[Any, Any, Answer], *, cluster: str, what: str) -> Answer:
-    """Wait for what one cluster (by its alias) is asked.
+    """Wait for a request to one cluster (by its alias).
 
     Raises:
         ClusterUnavailable: "cluster A: `what` (reason)."
@@ -113,7 +113,7 @@ async def _bound(cluster: Source, place: TopicPartition, at: int, *, patience_s:
 
 
 async def read_checkpoints(options: ClientOptions, topic: str) -> tuple[list[Checkpoint], list[NotThatRecord]]:
-    """Return the checkpoints of a topic, oldest first, and why other records are none."""
+    """Return the checkpoints of a topic, oldest first, and the reason for each skipped record."""
     found: list[Checkpoint] = []
     foreign: list[NotThatRecord] = []
     async for _, record in read_topic(options, topic, 0):

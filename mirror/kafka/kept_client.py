@@ -31,7 +31,7 @@ class KeptClient:
         self._opening = asyncio.Lock()
 
     def ask(self, question: Callable[[Client], Awaitable[Answer]], *, within_s: float) -> Answer:
-        """Return what the cluster responds.
+        """Return the cluster's response.
 
         Raises:
             KafkaError, OSError, ClientError: it does not respond in time, or refuses; a property cannot be honoured.

@@ -114,7 +114,7 @@ async def offsets_of(
 ) -> Answers:
     """Return an offset of each partition, or the error that it has instead.
 
-    A broker that does not answer costs its own partitions their offsets, and no others.
+    If a broker does not respond, only its own partitions lack their offsets.
 
     Args:
         client: Knows the leaders.
@@ -182,7 +182,7 @@ def _list_offsets(replica: int, isolation_level: int, asked: Mapping[TopicPartit
 
 
 class LogOffsets:
-    """Asks one cluster again and again, for any thread."""
+    """A client of one cluster for repeated requests of any thread."""
 
     def __init__(self, client: KeptClient, *, within_s: float) -> None:
         """A question takes no longer than `within_s`."""

@@ -40,7 +40,7 @@ async def read_batches(
     sifted: Sifted | None = None,
     counted: Counted = records_from,
 ) -> list[Batch]:
-    """Read batches from an offset until they hold so many records, or the log ends.
+    """Read batches from an offset until they have `records` records, or the log ends.
 
     Args:
         log_of: The cluster; its metadata must know the topic.
@@ -53,7 +53,7 @@ async def read_batches(
 
     Raises:
         TooMuchError: more than MOST_BYTES.
-        KafkaError: what the client raises, or the leader refuses.
+        KafkaError: errors of the client, or a refusal of the leader.
     """
     found: list[Batch] = []
     offset, held, size = start, 0, 0
@@ -80,7 +80,7 @@ async def read_batches(
 
 
 async def read_part(log_of: Source, place: TopicPartition, offset: int, isolation_level: int) -> Fetched:
-    """Return what one fetch brings of a partition from an offset on; raises KafkaError."""
+    """Return the batches of one fetch of a partition from an offset on; raise KafkaError."""
     node = log_of.leader(*place)
     if node is None:
         raise BrokerError(ErrorCode.leader_not_available, f"{place[0]}-{place[1]}")

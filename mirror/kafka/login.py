@@ -50,7 +50,9 @@ async def _scram(login: Login, exchange: Exchange) -> None:
         client.set_server_first((await exchange(client.get_client_first().encode())).decode())
         client.set_server_final((await exchange(client.get_client_final().encode())).decode())
     except (ScramException, UnicodeDecodeError):
-        raise LoginError(f"{login.mechanism}: the broker's answer is not one to this user and password") from None
+        raise LoginError(
+            f"{login.mechanism}: the broker's response does not belong to this user and password"
+        ) from None
 
 
 async def _oauth(login: Login, exchange: Exchange) -> None:

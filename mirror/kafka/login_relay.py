@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 class _NotAllowed(Exception):
-    """What came is not from this process's librdkafka."""
+    """The bytes are not from this process' librdkafka."""
 
 
 def librdkafka_options(java: Mapping[str, str]) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class LoginRelay:
         return tuple(found)
 
     async def _port_of(self, host: str, port: int) -> int:
-        """Return where to reach a broker, listening there from now on."""
+        """Return the local address of a broker, and listen on it."""
         async with self._opening:
             if (host, port) not in self._ports:
                 server = await asyncio.start_server(lambda r, w: self._serve(host, port, r, w), HERE, 0)
@@ -114,7 +114,7 @@ class LoginRelay:
             passage.close()
 
     async def _renamed(self, message: Any) -> Any:
-        """Return an answer that names this relay's listeners for the brokers."""
+        """Return a response in which this relay's listeners replace the brokers."""
         if hasattr(message, "brokers"):
             return replace(message, brokers=tuple([await self._moved(one) for one in message.brokers]))
         if hasattr(message, "coordinators"):
@@ -213,7 +213,7 @@ class _Passage:
         self._writer.transport.abort()
 
     async def _admit(self, broker: Connection) -> None:
-        """Answer librdkafka's first requests, up to its login, with which we log in too.
+        """Respond to librdkafka's first requests, up to its login, which the relay uses too.
 
         Raises:
             _NotAllowed: It is not librdkafka of this process.

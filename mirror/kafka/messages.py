@@ -43,7 +43,7 @@ class Request:
         lowest: First version that has the fields it needs.
         highest: Last version that this client supports.
         build: Makes the message from kio's module of a version (see `make`).
-        waits_s: How long the request allows the broker to hold the response back.
+        waits_s: Time for which the request allows the broker to delay its response.
         packs: Writes the message of some versions itself (mirror.kafka.packing); None for the others.
     """
 
@@ -73,7 +73,7 @@ def _requests(api: int, version: int) -> ModuleType:
 
 @cache
 def _response_reader(api: int, version: int) -> tuple[Any, bool]:
-    """Return what reads an answer, and whether its header has tagged fields."""
+    """Return the parser of a response, and whether its header has tagged fields."""
     kind = _message_in(answers(api, version), EntityType.response)
     return entity_reader(kind), _has_tags(api, kind)
 
@@ -90,13 +90,13 @@ def _has_tags(api: int, kind: Any) -> bool:
 
 @cache
 def answers(api: int, version: int) -> ModuleType:
-    """Return kio's module of a version's answer."""
+    """Return kio's module of a version's response."""
     return load_payload_module(api, version, EntityType.response)
 
 
 @cache
 def _request_reader(api: int, version: int) -> tuple[Any, bool]:
-    """Return what reads a request, and whether its header has tagged fields."""
+    """Return the parser of a request, and whether its header has tagged fields."""
     kind = _message_in(_requests(api, version), EntityType.request)
     return entity_reader(kind), bool(kind.__flexible__)
 
@@ -162,11 +162,11 @@ def decoded(api: int, version: int, frame: memoryview | bytes) -> Any:
         at = _read_header(frame, 0)[1] if has_tags else _ID_BYTES
         return read(frame, at)[0]
     except (SerialError, ValueError, IndexError) as error:
-        raise MalformedError(f"an answer to API {api} version {version} cannot be read: {error!r}") from error
+        raise MalformedError(f"a response to API {api} version {version} cannot be read: {error!r}") from error
 
 
 def answered(api: int, correlation: int, message: Any) -> bytes:
-    """Return an answer's frame without its size, as a broker sends it."""
+    """Return a response's frame without its size, as a broker sends it."""
     out = BytesIO()
     _writer(type(message))(out, message)  # type: ignore[arg-type]
     tags = _NO_TAGS if _has_tags(api, message) else b""

@@ -1,4 +1,4 @@
-"""Keep what a client knows of a cluster: its brokers, followed topics, and their leaders."""
+"""Keep a client's metadata of a cluster: its brokers, followed topics, and their leaders."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Metadata:
 def request_for(topics: Iterable[str] | None) -> Request:
     """Return the request for brokers and topics, all of them where `topics` is None.
 
-    It forbids the broker to create what it names: a topic that its owner deletes would come back for as long as we follow it.
+    It forbids the broker to create the named topics: a topic that its owner deletes would come back for as long as we follow it.
     """
     names = None if topics is None else tuple(topics)
 

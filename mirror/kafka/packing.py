@@ -1,7 +1,7 @@
 """Write fetch and produce requests without kio, which takes five times as long.
 
 Layout: FetchRequest.json and ProduceRequest.json of Kafka, the flexible versions ("+"): lengths are unsigned varints, plus
-one, and a byte 0 stands for no tagged fields. A test compares each with what kio writes.
+one, and a byte 0 stands for no tagged fields. A test compares each with kio's bytes.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def fetch(
     Args:
         version: One of FETCH_NAMES or FETCH_IDS; topics are named accordingly.
         max_wait_ms: How long the broker may wait for `min_bytes`.
-        min_bytes: Of the whole answer.
-        max_bytes: Of the whole answer.
+        min_bytes: Of the whole response.
+        max_bytes: Of the whole response.
         isolation_level: 1 for committed records only.
         session: Its id and epoch.
         wanted: (partition, offset, epoch of the record before it, max bytes) by topic.

@@ -1,4 +1,4 @@
-"""The request to append batches, in each of its versions, and its answer."""
+"""The request to append batches, in each of its versions, and its response."""
 
 from __future__ import annotations
 

@@ -123,19 +123,19 @@ class Requester(Protocol):
         within_s: float | None = ...,
         on_sent: Callable[[], None] = ...,
     ) -> Any:
-        """Return a broker's answer; raises KafkaError."""
+        """Return a broker's response; raise KafkaError."""
 
     async def ask_any(self, request: Request) -> Any:
-        """Return the answer of any broker; raises KafkaError."""
+        """Return the response of any broker; raise KafkaError."""
 
     def refresh_soon(self) -> None:
-        """Ask for new metadata."""
+        """Request new metadata."""
 
     async def coordinator(self, kind: Any, key: str) -> int:
         """Return the broker that coordinates a group or a transactional id; raises KafkaError."""
 
     def forget_coordinator(self, kind: Any, key: str) -> None:
-        """Have the next call look up who coordinates."""
+        """Let the next call look up the coordinator."""
 
     async def feature(self, node: int, name: str, purpose: Purpose = ...) -> int:
         """Return the finalized level of a cluster's feature, 0 if it has none; raise KafkaError."""
@@ -217,13 +217,13 @@ class _Lane(NamedTuple):
 
 
 class _Unsent:
-    """Requests that are not sent yet: a quota holds them back, or a connection is being opened."""
+    """Requests that are not sent yet: a quota delays them, or a connection is being opened."""
 
     def __init__(self) -> None:
         self._batches: dict[asyncio.Task[None], list[_Delivery]] = {}
 
     def begin(self, request: asyncio.Task[None], batches: list[_Delivery]) -> None:
-        """Note what a request has, until it is sent or ends."""
+        """Record a request's content until it is sent or ends."""
         self._batches[request] = batches
         request.add_done_callback(lambda _: self._batches.pop(request, None))
 
@@ -412,7 +412,7 @@ class Producer:
             task.add_done_callback(self._tasks.discard)
 
     async def _pause(self) -> None:
-        """Send nothing more until `_resume`, and wait for the answers to what was sent."""
+        """Send nothing more until `_resume`, and wait for the responses to all sent requests."""
         self._is_paused = True
         if self._tasks:
             await asyncio.wait(self._tasks)

@@ -29,7 +29,7 @@ _TOO_LARGE = (ErrorCode.message_too_large, ErrorCode.record_list_too_large)
 
 
 class WrongEndError(KafkaError):
-    """A log does not end where the filler should have brought it."""
+    """A log does not end at the offset that the filler should have reached."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +41,7 @@ class _Gap:
     outcome: asyncio.Future[int]
 
     def failed(self, error: BaseException) -> None:
-        """Give the error to who waits."""
+        """Raise the error in the waiting coroutine."""
         if not self.outcome.done():
             self.outcome.set_exception(error)
 
@@ -70,7 +70,7 @@ class RemoteLogs:
     async def fence(self, others: Iterable[str]) -> None:
         """End the transactions that this slot, or some other transactional ids, left open; raises KafkaError.
 
-        What they appended is in the logs then, or never will be.
+        After that, their batches are in the logs, or never will be.
         """
         await self._fence()
         for name in others:

@@ -71,7 +71,7 @@ class Target(GroupOffsets):
 
     @property
     def throttled_s(self) -> float:
-        """For how long brokers have asked to wait, by their quotas."""
+        """Time for which brokers have throttled the client by quotas."""
         return self._client.throttled_s
 
     async def open(self, topics: Iterable[str]) -> None:
@@ -112,7 +112,7 @@ class Target(GroupOffsets):
         await self._client.close()
 
     async def refresh(self) -> None:
-        """Ask for new metadata and wait for it."""
+        """Request new metadata and wait for the response."""
         await self._client.refresh()
 
     def knows(self, topic: str, partition: int) -> bool:
@@ -136,7 +136,7 @@ class Target(GroupOffsets):
         return self._client.metadata.in_sync(topic, partition)
 
     def learn(self) -> None:
-        """Ask for new metadata, and do not wait for it."""
+        """Request new metadata without waiting for the response."""
         self._client.refresh_soon()
 
     def send(
@@ -181,7 +181,7 @@ class Target(GroupOffsets):
         await self._transactional().commit(group, offsets, confirm)
 
     async def abort_transaction(self) -> None:
-        """Take back what was sent since the transaction began."""
+        """Abort the open transaction."""
         await self._transactional().abort()
 
     async def delete_before(self, place: TopicPartition, offset: int) -> None:

@@ -62,14 +62,14 @@ class TransactionCoordinators:
         kind: CoordinatorType = CoordinatorType.TRANSACTION,
         come_again: Collection[ErrorCode] = COME_AGAIN,
     ) -> Any:
-        """Return a coordinator's answer.
+        """Return a coordinator's response.
 
         Args:
             request: What to ask.
-            codes: Returns the errors in an answer.
+            codes: Returns the errors in a response.
             key: The transactional id, or the group.
             kind: Which of the two it is.
-            come_again: Errors after which the same is asked again.
+            come_again: Errors after which the request is repeated.
 
         Raises:
             StuckError: it is busy with the transaction before for longer than that takes.
@@ -116,7 +116,7 @@ class TransactionCoordinators:
                     continue  # because another one cannot be added: it is asked for again without that
                 wanted.discard(where)
                 if code is not ErrorCode.none:
-                    failed[where] = BrokerError(code, f"{where[0]}-{where[1]} cannot enter the transaction")
+                    failed[where] = BrokerError(code, f"{where[0]}-{where[1]} cannot be added to the transaction")
         return failed
 
     async def add_group(self, who: ProducerState, group: str) -> None:
@@ -172,7 +172,7 @@ def codes_of(found: Iterable[tuple[TopicPartition, ErrorCode]]) -> list[ErrorCod
 
 
 def own_code(answer: Any) -> list[ErrorCode]:
-    """Return the code of an answer that has one."""
+    """Return the error code of a response that has one."""
     return [answer.error_code]
 
 

@@ -1,7 +1,7 @@
 """Send prepared batches in transactions, and commit a group's offsets with them.
 
 Both versions of Kafka's transaction protocol (mirror.kafka.transaction_requests): in the first each partition is added to
-the transaction before its first batch, and the group before its offsets. EndTxn commits or aborts all of it.
+the transaction before its first batch, and the group before its offsets. EndTxn commits or aborts the whole transaction.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FIRST, _SECOND_BY_NAME, _SECOND_BY_ID = (3, 11), (12, 12), (12, 13)  # versions
 
 
 class TransactionStateError(KafkaError):
-    """A producer was asked for what its transaction does not allow now."""
+    """The state of the transaction does not allow the call."""
 
 
 class TransactionState(Enum):
@@ -107,7 +107,7 @@ class TransactionalIds:
     def fence_before(self) -> None:
         """Fence the id that was in use before.
 
-        Its producer may come back when what it waits for has ended.
+        Its producer may be used again when its stuck transactions have ended.
         """
         if self._spare:
             before = self._named((self._spare - 1) % SPARES)

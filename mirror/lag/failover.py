@@ -70,7 +70,7 @@ class Answer(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of one flow. None is unknown, which never counts as healthy."""
+    """The known facts of one flow. None is unknown, which never counts as healthy."""
 
     flow: str  # "A->B"
     source_up: bool  # whether the source responds
@@ -105,7 +105,7 @@ class GroupOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverReadiness:
-    """Both answers for one flow, with what they are made from."""
+    """Both answers for one flow, with their facts."""
 
     flow: str
     planned: Planned
@@ -161,7 +161,7 @@ class FailoverReadiness:
             parts.append(f"{self.groups.rereading} would re-read {pluralized(self.groups.reread_records, 'record')}")
         if self.groups.without_offset:
             parts.append(f"{self.groups.without_offset} cannot resume")
-        found = ", ".join(parts) or "none reads a topic of the flow"
+        found = ", ".join(parts) or "no group reads a topic of the flow"
         if not self.identical_topics:
             return found
         of_all = "" if self.identical_topics == self.topics else f" in {self.identical_topics} of {self.topics} topics"
@@ -257,7 +257,7 @@ def _unknowns(facts: Facts) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedFacts:
-    """What only a flow's process knows: fields of Facts, by default unknown."""
+    """Facts that only a flow's process knows: fields of Facts, by default unknown."""
 
     groups: Mapping[str, Mapping[str, int]] | None = None
     reread: Mapping[str, int] = field(default_factory=dict)
@@ -302,7 +302,7 @@ def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, served:
 
 
 class _Lag(NamedTuple):
-    """What matters of one partition, from its row or from its series."""
+    """The relevant facts of one partition, from its row or from its series."""
 
     topic: str  # on the target
     partition: str

@@ -24,10 +24,10 @@ SETTLES_S = COMMIT_S + 0.5
 class FlowLag:
     """Measures one flow. Keeps its last positions and its connections to the source.
 
-    A. Positions are read after log ends, and once more after a commit of the windows if records wait: what the target had
-       acknowledged by then is no lag (docs/adr/0046).
-    B. While the target does not respond, the last positions hold, because no process can commit there. The lag grows.
-       Before its first response, positions of an earlier run's polls hold, else those that the source shows.
+    A. Positions are read after log ends, and once more after a commit of the windows if records wait: records that the target
+    had acknowledged by then are no lag (docs/adr/0046).
+    B. While the target does not respond, the last positions stay valid, because no process can commit. The lag grows.
+       Before its first response, positions of an earlier run's polls are used, else those that the source shows.
     C. While the source does not respond, its logs are unknown.
     """
 

@@ -1,4 +1,4 @@
-"""Hold the offsets that one poll read of a flow, and what follows from them. Pure."""
+"""Hold the offsets of a flow from one poll, and values derived from them. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PartitionOffsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FlowOffsets:
-    """What one poll knows of a flow."""
+    """The offsets of a flow from one poll."""
 
     positions: Positions  # from the target, or the last known ones
     is_target_read: bool  # whether the target returned them in this poll

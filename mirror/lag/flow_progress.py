@@ -27,7 +27,7 @@ class FlowProgress:
                     self._lost[labels] = self._lost.get(labels, 0) + row.lost
 
     def expect(self, flows: Collection[Labels], *, now_s: float) -> None:
-        """Expect reports of these flows, from now if they are new, and of no others."""
+        """Expect reports of exactly these flows; of new flows from now on."""
         with self._lock:
             self._reported_s = {flow: self._reported_s.get(flow, now_s) for flow in flows}
 

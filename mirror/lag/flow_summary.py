@@ -58,7 +58,7 @@ class FlowSummary:
         return f"{'at least ' if self.unknown else ''}{duration(self.lag_seconds)}"
 
     def point(self, time_s: float) -> Point:
-        """Return the flow as a point of its trend, of the driver and the inspector."""
+        """Return the flow's status as a point of its trend."""
         waiting = None if self.unknown == self.partitions else self.lag
         return Point(time_s, self.worst, self.lag_seconds, waiting, self.in_per_s, self.out_per_s)
 

@@ -1,6 +1,6 @@
 """Poll the clusters of a settings file for everything that the lag inspector shows.
 
-The process need not run. A cluster that does not respond costs seconds per poll, and no row: rows keep what is known, and
+The process need not run. A cluster that does not respond costs seconds per poll, and no row: rows keep known values, and
 unknown values are shown as unknown.
 """
 
@@ -73,7 +73,7 @@ class Inspector:
         self._history.load(settings.mirror.state_dir / HISTORY_FILE, within_s=(now_s - HISTORY_AGE_S, now_s))
 
     def poll(self, *, settles: bool | None = None) -> Snapshot:
-        """Return what is known now, and a sentence on each cluster that does not respond.
+        """Return the present snapshot, and a sentence on each cluster that does not respond.
 
         Args:
             settles: Whether to wait for the next commit of positions if records are being copied. Without it, records that are
@@ -188,7 +188,7 @@ class InspectedFlow:
         self._read = plan, self._lag.read_settled(plan, found, self._target, poll)
 
     def rows(self, poll: BoundedPoll) -> list[LagRow]:
-        """Keep what was read; return a row per partition."""
+        """Keep the read offsets; return a row per partition."""
         assert self._read is not None
         plan, found = self._read
         return self._lag.rows(plan, self._lag.keep(plan, found), now_s=poll.now_s, owner=poll.owner)
@@ -198,7 +198,7 @@ class InspectedFlow:
         self._lag.close()
 
     def _described(self, poll: BoundedPoll) -> FlowPlan | None:
-        """Return what the flow replicates, as its clusters describe it now or described it last.
+        """Return the flow's plan, as its clusters describe it now or described it last.
 
         While the target's topics are unknown, every matching topic of the source counts. None if nothing is known.
         """
@@ -290,7 +290,7 @@ class InspectedGroups:
             yield judged if group.owners else _memberless(judged)
 
     def _judged_again(self, row: LagRow, poll: BoundedPoll) -> LagRow:
-        """Return a row of an earlier poll without what is unknown now."""
+        """Return a row of an earlier poll without the values that are unknown now."""
         return self._judged(replace(row, log_end=None, owner="", lag_seconds=None), poll)
 
     def _judged(self, row: LagRow, poll: BoundedPoll) -> LagRow:

@@ -18,7 +18,7 @@ HISTORY_AGE_S = 600.0  # older polls are outdated for a partition that is seen a
 
 
 def horizon_of(*, poll_interval_s: float, window_s: float) -> MaxAge:
-    """Return how old responses of clusters, and a flow's last report, may be."""
+    """Return the maximum age of clusters' responses and of a flow's last report."""
     return MaxAge(known_s=max(KNOWN_POLLS * poll_interval_s, LEAST_KNOWN_S), silence_s=SILENT_WINDOWS * window_s)
 
 

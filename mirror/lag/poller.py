@@ -121,7 +121,7 @@ class Poller:
         reads: Callable[[FlowPlan], FirstUnreplicated] = FirstUnreplicated,
         wait: Callable[[float], object] = time.sleep,
     ) -> None:
-        """Poll into a recorder; `wait` waits so many seconds, or until the process stops."""
+        """Poll into a recorder; `wait(seconds)` returns early if the process stops."""
         self._recorder = recorder
         self._file = history_file
         self._progress = progress
@@ -162,7 +162,7 @@ class Poller:
     def poll(self, plan: FlowPlan, source: Cluster, target: Cluster, *, since_s: float = 0.0) -> None:
         """Poll one flow, which this process serves since `since_s` (epoch).
 
-        If a cluster does not respond, the rows are made from what is known (mirror.lag.flow_lag).
+        If a cluster does not respond, the rows are made from known values (mirror.lag.flow_lag).
         """
         name, began = (plan.source, plan.target), time.monotonic()
         if plan.name not in self._flows:
@@ -239,7 +239,7 @@ class Poller:
 
 
 class TrackedSeries:
-    """What this process must measure of each flow, as far as its slots are known."""
+    """The partitions of each flow that this process measures."""
 
     def __init__(self, flows: Sequence[FlowState], recorder: Recorder, poller: Poller, progress: FlowProgress) -> None:
         self._flows = flows
@@ -260,7 +260,7 @@ class TrackedSeries:
                 )
 
     def keep(self) -> None:
-        """Keep the series of what must be measured, and no others.
+        """Remove the series of partitions that are no longer measured.
 
         While it is unknown which slots of a flow this process serves, the series from the last run stay.
         """

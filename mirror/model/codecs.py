@@ -1,6 +1,6 @@
 """Compress and decompress the records of a batch, as Kafka's client does. Pure.
 
-Source: org.apache.kafka.common.compress. The levels are Kafka's (KIP-390), and so is what their defaults mean: LZ4 at its default
+Source: org.apache.kafka.common.compress. The levels and their defaults are Kafka's (KIP-390): LZ4 at its default
 level, 9, is the fast compressor; any other level is the high compressor's.
 """
 
@@ -30,13 +30,13 @@ def decompress(codec: int, data: Bytes) -> bytes:
     """Return the bytes that were compressed.
 
     Raises:
-        ValueError: the codec is none of Kafka's, or the data are not compressed by it.
+        ValueError: the codec is not one of Kafka's, or the data are not compressed by it.
     """
     if codec == NONE:
         return bytes(data)
     decode = _DECODE.get(codec)
     if decode is None:
-        raise ValueError(f"codec {codec} is none of Kafka's")
+        raise ValueError(f"codec {codec} is not one of Kafka's")
     try:
         return decode(data)
     except (cramjam.DecompressionError, struct.error) as error:

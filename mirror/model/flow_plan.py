@@ -49,7 +49,7 @@ def paused_key(source: str) -> TopicPartition:
 def is_own_group(name: str) -> bool:
     """Return whether a consumer group belongs to a mirror: its positions or its drill.
 
-    Its offsets are not those of a reader.
+    Its offsets are not those of a consumer.
     """
     return is_canary(name) or (name.startswith(own_group("")) and "->" in name)
 
@@ -165,7 +165,7 @@ class FlowPlan:
         return {p.on_source: (self.source, self.target, p.remote_topic, str(p.partition)) for p in self.places}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what the plan file holds: without labels and absent partitions, which workers do not use."""
+        """Return the content of the plan file: without labels and absent partitions, which workers do not use."""
         return {name: value for name, value in vars(self).items() if name not in ("labels", "absent")}
 
     def back(self) -> FlowPlan:

@@ -1,4 +1,4 @@
-"""Define gaps: what a flow lost, skipped, wrote twice or could not write. Pure.
+"""Define gaps: records that a flow lost, skipped, wrote twice or could not write. Pure.
 
 Gaps are the records of its ledger.
 """
@@ -14,7 +14,7 @@ from mirror.model.topic_partition import TopicPartition
 
 
 class Effect(Enum):
-    """What happened to the records of a gap."""
+    """The result for the records of a gap."""
 
     LOST = "lost"  # the target does not have them, and the source not any more
     SKIPPED = "skipped"  # the target does not have them, because an operator wanted that
@@ -32,8 +32,10 @@ class Cause(Enum):
     TARGET_REPLACED = "the remote topic was deleted and created again"
     TARGET_CUT = "the target lost the end of its log"
     TARGET_DIFFERS = "after the last position, the target has other records than the source"
-    REPARTITIONED = "the topic has another number of partitions on the target, so what is there cannot be compared"
-    REFUSAL = "a record is not taken"
+    REPARTITIONED = (
+        "the topic has another number of partitions on the target, so the target's records cannot be compared"
+    )
+    REFUSAL = "a cluster refuses a record"
     OPERATOR = "an operator set the position"
     SOURCE_LOST = "readers and writers moved away from a source that is lost"
 
@@ -98,7 +100,7 @@ class Gap(NamedTuple):
 
 
 def with_gap(gaps: Iterable[Gap], gap: Gap) -> list[Gap]:
-    """Return gaps and another one, which replaces itself where it was found before."""
+    """Return gaps with a new one, which replaces an equal earlier one."""
     return [*(each for each in gaps if each.key != gap.key), gap]
 
 

@@ -1,6 +1,6 @@
-"""Decide what keeps the offsets of a remote partition equal to the source's. Pure.
+"""Decide the next action that keeps a remote partition's offsets equal to the source's. Pure.
 
-A broker gives consecutive offsets to what it appends. The source's log has offsets without a record: markers of transactions,
+A broker gives consecutive offsets to appended records. The source's log has offsets without a record: markers of transactions,
 aborted records, records that compaction or retention removed. On the target, an aborted transaction occupies these offsets: its
 marker takes one, and filler records before the marker take the others. No consumer sees a marker, and no consumer with
 `isolation.level=read_committed` sees filler.

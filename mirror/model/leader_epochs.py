@@ -23,7 +23,7 @@ class LeaderEpochs:
 
     @classmethod
     def before_position(cls, offset: int, epoch: int) -> LeaderEpochs:
-        """Return those of a partition whose record before the position is known."""
+        """Return the epochs of a partition whose last record before the position is known."""
         return cls([(offset - 1, epoch)] if epoch != UNKNOWN else [])
 
     @property

@@ -25,7 +25,7 @@ class OffsetRun(NamedTuple):
     records: int
 
     def after(self, records: int) -> OffsetRun:
-        """Return the rest of the run after its first so many records.
+        """Return the rest of the run after its first `records` records.
 
         If it has fewer records, the count is 0 or less.
         """
@@ -33,7 +33,7 @@ class OffsetRun(NamedTuple):
 
 
 class OffsetMap:
-    """Runs of records. A newer run replaces what it overlaps, on either side.
+    """Runs of records. A newer run replaces the runs that it overlaps, on either side.
 
     A: Runs are in the order of their source offsets, and of their target offsets.
     B: No two runs overlap, on either side.
@@ -105,7 +105,7 @@ class OffsetMap:
         return _across(self._targets, self._sources, self._counts, target)
 
     def gapless_on_target(self, target: int, until: int) -> int:
-        """Return up to which target offset (at most `until`) all records are the source's."""
+        """Return the target offset (at most `until`) before which all records are the source's."""
         at = bisect_right(self._targets, target) - 1
         while 0 <= at < len(self) and self._targets[at] <= target < until:
             target = max(target, self._targets[at] + self._counts[at])
@@ -126,13 +126,13 @@ class OffsetMap:
     def thin(self) -> None:
         """Drop every second run of the older half, but the first.
 
-        Offsets in a run that is dropped become the end of the run before: its records are read again, none is skipped.
+        Offsets in a run that is dropped become the end of the run before: its records are read again, and no record is skipped.
         """
         for column in (self._sources, self._targets, self._counts):
             del column[1 : len(column) // 2 : 2]
 
     def keep_newest(self, runs: int) -> None:
-        """Drop all but so many of the newest runs."""
+        """Keep only the newest `runs` runs."""
         self._drop(len(self) - runs)
 
     def _drop(self, oldest: int) -> None:

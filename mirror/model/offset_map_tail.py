@@ -23,7 +23,7 @@ class Tail:
     __slots__ = ("_begins_at", "is_unsaved", "runs")
 
     def __init__(self, text: str = "", *, begins_at: int | None = None) -> None:
-        """Read a tail back; text that is none counts as nothing known.
+        """Parse a tail; an invalid text means that nothing is known.
 
         Args:
             text: What `text` returned.
@@ -77,7 +77,7 @@ class Tail:
         return len(self.runs) > 1 and len(self.runs.text()) > LONG
 
     def moved(self, until: OffsetRun) -> None:
-        """Forget what the topic has now: all runs before `until`, the newest written one."""
+        """Drop the runs that are in the topic now: all runs before `until`, the newest written one."""
         self.is_unsaved = self.runs.last != until
         newer = sum(1 for run in self.runs if run.source >= until.source)
         self.runs.keep_newest(max(1, newer))

@@ -30,7 +30,7 @@ class Paused(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Paused:
-        """Read it back; text that is none pauses nothing."""
+        """Parse it; an invalid text pauses nothing."""
         try:
             found = cls(tuple(map(str, json.loads(text))))
             compile_list(found.patterns)

@@ -1,4 +1,4 @@
-"""Encode what is kept with a position, as its metadata. Pure."""
+"""Encode the metadata of a position. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REGISTERED = "registered="
 
 
 class PositionMetadata(NamedTuple):
-    """What a window passes to the next one about a partition, together with its position.
+    """The data about a partition that a window passes on with its position.
 
     `ids` of the topic on both sides (mirror.policy.recreated) and `tail` of the offset map, both as text. `until_ms`: a
     batch with an unknown outcome may be appended until then (epoch ms); 0: there is none. `in_sync`: the target appended

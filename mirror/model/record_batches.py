@@ -379,7 +379,7 @@ def split_batch(outgoing: Outgoing) -> list[Outgoing]:
 
 
 def committed(fetched: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> Iterator[Batch]:
-    """Yield what a read_committed reader sees, markers included (they move the position).
+    """Yield the batches of a read_committed consumer, markers included (they move the position).
 
     Args:
         fetched: Batches of one fetch response of one partition.

@@ -29,7 +29,7 @@ _ABORT = 0  # type of a control record
 
 
 class CorruptBatch(Exception):
-    """A batch's bytes are not what its checksum, or its own lengths, say."""
+    """A batch's bytes do not match its checksum or its lengths."""
 
 
 class Raw(NamedTuple):

@@ -10,12 +10,12 @@ from metrics.reports import Measured
 
 BOUNDS_MS = tuple(bound * 1000 for bound in RECORD_SECONDS)
 HIDDEN = "the source does not show its topic, which was deleted, or this client may not DESCRIBE it"
-ABSENT = "is not there on the target"
+ABSENT = "does not exist on the target"
 AWAITS = "its last batch may still be appended to the target's log"
 RESTS = "it is paused until its position is set (kafka-mirror positions)"
 GOES_ROUND = "its records came from the target, and would go round in a loop between the clusters"
 NOT_IDENTICAL = "offsets are no longer identical"
-FORGOTTEN = "the position went with it, and it is paused until that is put back"
+FORGOTTEN = "its position was deleted too, and it is paused until the position is set again"
 
 
 @dataclass(slots=True)

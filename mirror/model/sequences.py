@@ -1,8 +1,8 @@
 """The sequence number of a partition's next batch; a broker appends each number once. Pure.
 
-A broker does not check who sends. It appends a batch with the producer's id, its epoch and the next sequence number from any
-connection. To a repeat of one of the last five batches it responds with the first offset, and it refuses everything else. So the
-numbers stored with a position are a fence: a process that seemed dead, and a late packet, have used numbers.
+A broker does not check which process sends. It appends a batch with the producer's id, its epoch and the next sequence number
+from any connection. To a repeat of one of the last five batches it responds with the first offset, and it refuses everything
+else. So the numbers stored with a position are a fence: a process that seemed dead, and a late packet, have used numbers.
 
 A: A number stands for the records after one position. If a position changes other than by records that the target has, the
    numbers end, and others begin (`None`, then those of a producer id that has never written there).
@@ -41,7 +41,7 @@ class NextSequence(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> NextSequence | None:
-        """Read back what str() returned; None for anything else."""
+        """Parse the text of str(); return None for anything else."""
         parts = text.removesuffix(_DOUBTED).split(".")
         if len(parts) != 3 or not all(part.isdecimal() for part in parts):
             return None

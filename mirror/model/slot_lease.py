@@ -19,7 +19,7 @@ _LAYOUT = "layout-"
 
 
 class WindowOutcome(NamedTuple):
-    """How a window ended, as far as the next one has to know. By default, cleanly.
+    """The end of a window, as the next window needs it. By default, cleanly.
 
     Attributes:
         is_unclean: Something failed, or a process died: the target may be ahead of the positions.
@@ -104,7 +104,7 @@ def lane_takes_s(lanes: int, window_ms: int) -> float:
 
 
 class Predecessor(NamedTuple):
-    """What a window begins with: the outcome of the windows before it, and whether one is missing.
+    """The start of a window: the outcome of the windows before it, and whether one is missing.
 
     `has_gap`: positions may be older than they should be. A killed broker was seen to come back with a group's offsets of minutes
     ago.
@@ -117,7 +117,7 @@ class Predecessor(NamedTuple):
 def predecessor_of(
     window: int, leases: Collection[LeaseState], *, run_id: int, others: Collection[LeaseState] = ()
 ) -> Predecessor:
-    """Return what a window begins with when it acquires its slot.
+    """Return the predecessor of a window that acquires its slot.
 
     | the lanes' leases | predecessor |
     |---|---|

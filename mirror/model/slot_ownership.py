@@ -1,4 +1,4 @@
-"""Define the group offsets, and their metadata, that say who serves which slot. Pure."""
+"""Define the group offsets, and their metadata, that name the owner of each slot. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Owner(NamedTuple):
 
 
 def versioned(version: str, digest: str) -> str:
-    """Return what an owner commits of its settings. Version 0.1 committed the digest alone."""
+    """Return the digest of settings that an owner commits. Version 0.1 committed the digest alone."""
     return f"{version}/{digest}"
 
 
@@ -62,12 +62,12 @@ _STOPS_KEPT = 8
 
 
 def is_stopped(run_id: int, stops: tuple[int, str] | None) -> bool:
-    """Return whether a run must stop; `stops` is what was committed at `stop_key`."""
+    """Return whether a run must stop; `stops` is the metadata committed at `stop_key`."""
     return stops is not None and str(run_id) in stops[1].split()
 
 
 def with_stop(run_id: int, stops: tuple[int, str] | None) -> tuple[int, str]:
-    """Return what to commit at `stop_key` so that this run stops too.
+    """Return the metadata to commit at `stop_key` so that this run stops too.
 
     Several processes may stop at the same time.
     """

@@ -230,7 +230,7 @@ def members(text: str) -> list[Member]:
     try:
         return list(_members(text))
     except (ValueError, IndexError, RecursionError) as error:
-        raise TransformError(f"it works on JSON objects, and this is none ({error})") from error
+        raise TransformError(f"it works on JSON objects, and this value is no object ({error})") from error
 
 
 def _members(text: str) -> Iterator[Member]:
@@ -267,7 +267,7 @@ def _in_part(record: Content, of_key: bool, change: Callable[[str, list[Member]]
     try:
         text = part.decode()
     except UnicodeDecodeError as error:
-        raise TransformError(f"it works on JSON objects, and this is no UTF-8 ({error.reason})") from error
+        raise TransformError(f"it works on JSON objects, and this value is not UTF-8 ({error.reason})") from error
     changed = change(text, members(text))
     if changed == text:
         return record

@@ -100,13 +100,13 @@ def translated(pattern: str) -> str:
     reader = _Reader(pattern)
     written = reader.expression()
     if reader.at < len(pattern):
-        reader.wrong(f'a ")" that closes nothing at {reader.at}')
+        reader.wrong(f'an unmatched ")" at {reader.at}')
     return written
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads one expression from left to right, and writes it as it goes."""
+    """Parses one expression from left to right, and writes its translation."""
 
     text: str
     at: int = 0  # the place up to which the expression is read
@@ -172,7 +172,7 @@ class _Reader:
             self.wrong(f'nothing to repeat by "{char}" at {start}')
         if char == "{":
             brace = 'a comma separates list entries, so write a{1,3} as aa?a?, and a literal brace as "\\\\{"'
-            self.wrong(f'"{{" at {start} starts no {{n}} that repeats something; {brace}')
+            self.wrong(f'"{{" at {start} is not the start of a quantifier {{n}}; {brace}')
         return self.literal(char)
 
     def literal(self, char: str) -> str:
@@ -191,7 +191,7 @@ class _Reader:
             return self.atom() if self.peek("{") else atom  # the error for "{" is raised there
         count, least, is_range, most, kind = found.groups()
         if least and not int(least) <= int(most or least) <= _MOST:
-            self.wrong(f'"{count}" at {start} is no range of counts up to {_MOST}')
+            self.wrong(f'"{count}" at {start} is not a range of counts up to {_MOST}')
         if self.behind and (count in "*+" or (is_range and not most) or kind == "+"):
             self.refuse(start, f'"{found[0]}" in a look-behind', "Write a largest count, as in {0,9}.")
         if self.peek(*"*+?{"):

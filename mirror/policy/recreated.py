@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class OnRecreated(StrEnum):
-    """What to do about a partition whose topic was replaced, on either side."""
+    """The policy for a partition whose topic was replaced, on either side."""
 
     RESTART = "restart"  # replicate it from its start: appended on the target, or into a topic that is empty again
     STOP = "stop"  # pause it until an operator sets its position

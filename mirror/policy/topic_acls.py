@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 ANY_TOPIC = "*"
 EVERYBODY = "User:*"
-FENCE = "a switch has fenced the topic; on the target it would keep the mirror itself out"
+FENCE = "a switch has fenced the topic; on the target, the ACL would stop the mirror itself"
 
 
 class Acl(NamedTuple):
@@ -67,16 +67,16 @@ def judged(acls: Iterable[Acl], remote: Mapping[str, str]) -> list[AclDecision]:
 
 def _judge(acl: Acl, remote: Mapping[str, str]) -> AclDecision:
     if acl.topic == ANY_TOPIC:
-        return AclDecision(acl, None, "it applies to every topic; on the target, that would be every topic there")
+        return AclDecision(acl, None, "it applies to every topic; copied, it would apply to every topic of the target")
     if acl.topic not in remote:
         return AclDecision(acl, None, "the flow does not replicate the topic")
     if (acl.permission, acl.operation) == ("ALLOW", "WRITE"):
-        return AclDecision(acl, None, "a remote topic is written by the mirror alone")
+        return AclDecision(acl, None, "only the mirror writes to a remote topic")
     operation = "READ" if (acl.permission, acl.operation) == ("ALLOW", "ALL") else acl.operation
     return AclDecision(acl, acl._replace(topic=remote[acl.topic], operation=operation), "")
 
 
 def missing(verdicts: Iterable[AclDecision], there: Iterable[Acl]) -> list[Acl]:
-    """Return what the target lacks, each once; nothing is ever taken away there."""
+    """Return the ACLs that the target lacks, each once; no ACL is ever removed."""
     have = set(there)
     return sorted({v.wanted for v in verdicts if v.wanted is not None and v.wanted not in have})

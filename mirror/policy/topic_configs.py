@@ -81,5 +81,5 @@ def _differs(value: str | None, there: TopicSetting) -> bool:
 
 
 def described(changes: Iterable[Change]) -> str:
-    """Return changes as a person reads them."""
+    """Return changes in words."""
     return ", ".join(f"{name} back to its default" if value is None else f"{name}={value}" for name, value in changes)

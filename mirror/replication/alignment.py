@@ -205,7 +205,7 @@ class Alignment:
             self.on_aligned(partition)
 
     async def _compared(self, partition: Partition, compared: Compare) -> tuple[Aligned | Diverged, int]:
-        """Return what the ends of both logs show.
+        """Compare the ends of both logs.
 
         Also how many of the records have the partition's sequence numbers.
         """

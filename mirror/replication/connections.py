@@ -25,13 +25,13 @@ class Throttled(NamedTuple):
     target: float
 
     def since(self, before: Throttled) -> Throttled:
-        """Return what has come since."""
+        """Return the increase since the last call."""
         return Throttled(self.source - before.source, self.target - before.target)
 
 
 @dataclass(slots=True)
 class Connections:
-    """The clients of one flow, and what a window leaves for the process' next window."""
+    """The clients of one flow, and data for the process' next window."""
 
     source: Source
     target: Target
@@ -49,7 +49,7 @@ class Connections:
 
     @property
     def throttled_s(self) -> Throttled:
-        """For how long brokers have asked these clients to wait."""
+        """Time for which brokers have throttled these clients."""
         return Throttled(self.source.throttled_s, self.target.throttled_s)
 
     async def logs_of(self, plan: FlowPlan, window: Window) -> RemoteLogs:

@@ -135,7 +135,7 @@ def _go_back(name: str, partition: Partition, end: int, runs: OffsetMap) -> None
     if not runs and first is not None and first.target == end:
         runs.add(first.source, end, 0)  # the cut is before the first record that the map has
     where = f"{name}: {assigned.remote_topic}-{assigned.partition}"
-    what = f"the target's records end at offset {end}, and it had acknowledged what is before {partition.next_target_offset}"
+    what = f"the target's records end at offset {end}, and it had acknowledged all records before {partition.next_target_offset}"
     if (last := runs.last) is None:
         said = f"{what}: it was cut; the lost records are unknown, because the offset map does not reach back so far"
         log.error("%s: %s", where, said)

@@ -52,7 +52,7 @@ class Acknowledged(NamedTuple):
     base: int
 
     def counted(self) -> None:
-        """Add it to what its window reports."""
+        """Add the batch to the report of its window."""
         tally, outgoing, acked_ms = self.partition.tally, self.outgoing, now_ms()
         tally.records += outgoing.count
         tally.bytes += len(outgoing.data)
@@ -114,20 +114,20 @@ class Delivery(Protocol):
         """Note that nothing more is sent."""
 
     def abandon(self) -> int:
-        """Deal with batches that have no response at the end of the window.
+        """Handle batches that have no response at the end of the window.
 
         Returns:
             Until when the last transaction is better not aborted, epoch ms; 0 if that does not matter.
         """
 
     async def finish(self, target: Target) -> None:
-        """Write what a mirror leaves on the target that stops; raises nothing."""
+        """Write the last data of a mirror that stops to the target; raise nothing."""
 
     async def leave(self, target: Target) -> None:
-        """Close what must not live on after the lease was released."""
+        """Close clients that must not outlive the lease."""
 
     async def drained(self, within_s: float) -> bool:
-        """Have all that was sent count; False when that took too long, or failed."""
+        """Wait until all sent batches count; return False on a time-out or an error."""
 
     def admit(self, partition: Partition) -> bool:
         """Return whether a batch may be sent now; if not, call `Sending.send_next` when it may."""
@@ -188,7 +188,7 @@ class AtLeastOnce:
         return self.positions.pending(target)
 
     async def commit(self, target: Target, leased: LeasedCommits) -> None:
-        """Commit positions, then send what has waited for its numbers."""
+        """Commit positions, then send batches that have waited for their sequence numbers."""
         await self._move_tails(target)
         await leased.commit(target)
         waiting, self._unannounced = self._unannounced, {}
@@ -232,11 +232,11 @@ class AtLeastOnce:
         """Do nothing."""
 
     async def drained(self, within_s: float) -> bool:
-        """Wait until every batch that was sent has its answer."""
+        """Wait until every sent batch has its response."""
         return await self._sender.is_quiet(within_s)
 
     def admit(self, partition: Partition) -> bool:
-        """Allow it if its sequence numbers are committed; otherwise have new ones committed.
+        """Allow it if its sequence numbers are committed; otherwise request a commit of new ones.
 
         Repartitioned topics have none.
         """
@@ -260,7 +260,7 @@ class AtLeastOnce:
         batch.counted()
 
     def uncertain(self, partition: Partition, error: UncertainError) -> bool:
-        """Leave it to the next window, which finds out what the target has."""
+        """Leave it to the next window, which reads the target's log."""
         return False
 
     def unexpected_offset(self) -> bool:

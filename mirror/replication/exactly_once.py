@@ -105,7 +105,7 @@ class ExactlyOnce:
         self._has_sent.set()
 
     async def drained(self, within_s: float) -> bool:
-        """Commit what was sent; return False on a time-out or an error.
+        """Commit all sent batches; return False on a time-out or an error.
 
         Then the slot's next producer aborts it.
         """
@@ -126,7 +126,7 @@ class ExactlyOnce:
         return True
 
     def sent(self) -> None:
-        """Have the transaction end in time."""
+        """Schedule the end of the transaction."""
         self._has_sent.set()
 
     def acknowledged(self, batch: Acknowledged) -> None:
@@ -156,7 +156,7 @@ class ExactlyOnce:
         But not before the target knows which of its brokers are alive.
         """
         log.warning(
-            "%s: slot %d: the last transaction is taken back: the target has not answered",
+            "%s: slot %d: the last transaction is aborted: the target has not responded",
             self.plan.name,
             self.window.slot,
         )
@@ -197,7 +197,7 @@ class ExactlyOnce:
             await self._sender.is_quiet(min(left_s, self.plan.transaction_ms / 1000))
 
     def _begin_next(self) -> None:
-        """Begin the next transaction with what came meanwhile."""
+        """Begin the next transaction with the batches that arrived meanwhile."""
         self._target.begin_transaction()
         self._is_ending = False
         waiting, self._waiting = self._waiting, {}
@@ -219,7 +219,7 @@ class ExactlyOnce:
                 await self._commit()
         except KafkaError as error:
             self._sender.needs_new_producer = True
-            log.warning("%s: a transaction failed, nothing of it counts: %s", self.plan.name, error)
+            log.warning("%s: a transaction failed, and none of its records counts: %s", self.plan.name, error)
             return False
         return True
 
@@ -240,7 +240,7 @@ class ExactlyOnce:
     async def _move_tails(self) -> None:
         """Add the offset map to the transaction. If the target refuses it, the records count all the same.
 
-        Only what the target certainly did not append is left out. Another error is raised again by the commit.
+        Only batches that the target certainly did not append are left out. Another error is raised again by the commit.
         """
         try:
             await self.positions.move_tails(self._target)
@@ -283,7 +283,7 @@ class ExactlyOnce:
         self._take_back()
 
     def _take_back(self) -> None:
-        """Return to the last commit: what the target has acknowledged since then does not count."""
+        """Return to the last commit: later acknowledgements of the target do not count."""
         self._uncommitted.clear()
         for partition, acked in self._committed.items():
             self._read_ahead.clear(partition)

@@ -136,7 +136,7 @@ class Fetching:
                     self._fetchers[node, is_cold] = self._loop.create_task(self._fetch(node, is_cold=is_cold))
 
     async def refresh(self) -> None:
-        """Ask the source for its metadata, and follow its leaders."""
+        """Request the source's metadata, and follow its leaders."""
         try:
             await asyncio.wait_for(self.source.refresh(), REFRESH_S)
         except (KafkaError, OSError, TimeoutError) as error:
@@ -240,7 +240,7 @@ class Fetching:
             self._has_work.set()
 
     async def _take(self, node: int, fetched: list[Fetched], asked: Mapping[TopicPartition, FetchPosition]) -> None:
-        """Queue what a fetch brought."""
+        """Queue the batches of a fetch."""
         told = NOBODY
         if self.written_back is not None:
             told = await self.written_back.told(self.source, (part.records for part in fetched))
@@ -327,11 +327,15 @@ class Fetching:
             earliest = (await self.source.offsets({key: EARLIEST}))[key]
             latest = (await self.source.offsets({key: LATEST}))[key]
         except KafkaError as error:
-            self.pauses.back_off(partition, f"position {asked} is out of range and the log's bounds unknown: {error}")
+            self.pauses.back_off(
+                partition, f"position {asked} is out of range, and the log's bounds are unknown: {error}"
+            )
             return
         if not (isinstance(earliest, int) and isinstance(latest, int)):
             refused = latest if isinstance(earliest, int) else earliest
-            self.pauses.back_off(partition, f"position {asked} is out of range and the log's bounds unknown: {refused}")
+            self.pauses.back_off(
+                partition, f"position {asked} is out of range, and the log's bounds are unknown: {refused}"
+            )
             return
         if partition.position != asked or not partition.is_placed:
             return  # another fetch has moved it meanwhile, or had the same answer
@@ -356,7 +360,7 @@ class Fetching:
 
 
 async def _woken(event: asyncio.Event) -> None:
-    """Wait until an event is set from now on, or some time."""
+    """Wait until an event is set again, at most for some time."""
     event.clear()
     timer = asyncio.get_running_loop().call_later(LOOKS_S, event.set)
     await event.wait()
@@ -364,6 +368,6 @@ async def _woken(event: asyncio.Event) -> None:
 
 
 def raise_failure(task: asyncio.Task[None] | None) -> None:
-    """Raise what ended a task, if something did."""
+    """Raise the error that ended a task, if any."""
     if task is not None and task.done() and not task.cancelled() and (failure := task.exception()) is not None:
         raise failure

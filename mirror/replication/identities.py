@@ -125,7 +125,7 @@ def identified(
         plan: Has the policy.
         partition: Its `ids` are those of its position.
         now: The ids of its topics.
-        logged_reasons: Has what this process logged of it.
+        logged_reasons: The lines that this process has logged of the partition.
         before: The plan has the replacement too: no later window needs to check.
     """
     known = TopicIds.parse(partition.ids)
@@ -156,7 +156,7 @@ def identified(
         partition.record_gap(Effect.SKIPPED, cause, None, offset - 1, said)
         partition.map_from(offset)
     else:
-        last = f"the last position was {offset}" if has_position else "its position went with it"
+        last = f"the last position was {offset}" if has_position else "its position was deleted too"
         said = f"{what}; replicating it from its start, {last}"
         if side == "source":
             partition.record_gap(

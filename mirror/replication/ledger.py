@@ -71,7 +71,7 @@ class Ledger:
         await asyncio.wait_for(asyncio.gather(*sent), WRITE_S)
 
     def told(self, written: Sequence[LedgerEntry]) -> None:
-        """Forget what the ledger has."""
+        """Forget the entries that are in the ledger."""
         for partition, gap in written:
             partition.forget_gap(gap)
             self._newest[self._plan.name, partition.on_source] = gap

@@ -26,13 +26,13 @@ FOUND_WITHIN_S = 15.0
 def in_question(
     partitions: Collection[Partition], forgotten: Collection[TopicPartition], *, is_unclean: bool, has_gap: bool
 ) -> list[Partition]:
-    """Pause what may still arrive. Return the partitions whose targets may be ahead of their positions.
+    """Pause partitions whose batches may still arrive. Return the partitions whose targets may be ahead of their positions.
 
     Args:
         partitions: Those of the window, as they were placed.
         forgotten: Those without a position, which the target may have forgotten.
         is_unclean: The last window ended, or may have ended, without committing all it wrote.
-        has_gap: Positions may be older than the target's records: they are compared if offset maps can show it at a glance.
+        has_gap: Positions may be older than the target's records: they are compared if the offset map alone shows the result.
     """
     for partition in partitions:
         if partition.outcome_unknown_until_ms > now_ms():
@@ -75,7 +75,7 @@ async def find_outcomes(
         is_transactional: This window writes in transactions.
         was_transactional: The windows before did.
         is_patient: Wait for leaders whose high watermark is behind their log end.
-        logged_reasons: Has what this process logged of them.
+        logged_reasons: The lines that this process has logged of the partitions.
         warn: Gets errors.
 
     Returns:

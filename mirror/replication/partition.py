@@ -52,7 +52,7 @@ class Identity(Enum):
 
 
 class Pause(Enum):
-    """What ends the pause of a partition. An operator's pause of the topic applies in addition.
+    """The condition that ends the pause of a partition. An operator's pause of the topic applies in addition.
 
     ================ ======================================================================================
     NONE             it is replicated
@@ -108,7 +108,7 @@ class PauseState:
         self._due_s = due_s
 
     def next_back_off_s(self) -> float:
-        """Return for how many seconds to pause now; double what comes after."""
+        """Return the seconds of this pause; double the next one."""
         pause_s, self._back_off_s = self._back_off_s, min(2 * self._back_off_s, LAST_BACK_OFF_S)
         return pause_s
 
@@ -143,7 +143,7 @@ class Backlog:
 
 @dataclass(slots=True, eq=False)
 class FetchState:
-    """What fetches have shown of a partition's log."""
+    """Facts about a partition's log that fetches have shown."""
 
     high_watermark: int = -1  # the last that was fetched, -1: unknown
     read_replica: int | None = None  # node id of the replica that its leader names
@@ -183,7 +183,7 @@ class FetchState:
         self.high_watermark = high_watermark
 
     def truncate(self, offset: int) -> None:
-        """Record that the log has what was read only up to an offset."""
+        """Record the offset up to which the log has the read records."""
         self.truncated_to = offset
 
     def warm(self, now_s: float) -> bool:
@@ -295,7 +295,7 @@ class Partition:
         self.epochs = LeaderEpochs()
 
     def forget_epochs(self) -> None:
-        """Forget the leader epochs of what was read: the log has grown, or diverged."""
+        """Forget the leader epochs of read records: the log has grown, or diverged."""
         self.epochs = LeaderEpochs()
 
     def read(self, batch: Batch) -> None:
@@ -375,7 +375,7 @@ class Partition:
         self.next_target_offset = target_offset
 
     def place_again(self) -> None:
-        """Forget what was found about the log before: the partition is where it should be."""
+        """Forget the earlier findings about the log: the partition is where it should be."""
         self.fetch.start_over()
         self.hole = None
 
@@ -430,7 +430,7 @@ class Partition:
     # --- its position in the target's group ----------------------------------------------------------------------
 
     def rewrite_position(self) -> None:
-        """Have the next commit write the position, although its offset may be the same."""
+        """Make the next commit write the position, even if its offset is the same."""
         self.committed = None
 
     def record_commit(self, acked: int, before: int | None, sequence: NextSequence | None) -> None:
@@ -447,7 +447,7 @@ class Partition:
         self.outcome_unknown_until_ms, self.committed = until_ms, None
 
     def record_outcome(self) -> None:
-        """Record that it is known what the target has."""
+        """Record that the target's records are known."""
         if self.outcome_unknown_until_ms:
             self.outcome_unknown_until_ms, self.committed = 0, None
 
@@ -500,7 +500,7 @@ class Partition:
         self.pause.begin(Pause.REPLACED, reason)
 
     def fetched_from(self, max_bytes: int) -> FetchPosition:
-        """Return where to fetch from, by the topic id of the position if known."""
+        """Return the fetch position, with the topic id of the committed position if known."""
         return self.fetch.begins(self.position, max_bytes, self.epochs.last, self.ids)
 
     @property
@@ -515,7 +515,7 @@ class Partition:
 
     @property
     def is_placed(self) -> bool:
-        """True if it is known what to fetch of it."""
+        """True if the next offset to fetch is known."""
         return self.start is None and self.identity is Identity.VERIFIED
 
     def has_room(self, now_s: float) -> bool:

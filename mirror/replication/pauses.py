@@ -43,7 +43,7 @@ log = logging.getLogger("mirror")
 
 LEARN_EVERY_S = 2.0  # how often the target is asked about partitions that it appends nothing to
 GATHER_S = 0.5  # standstills of this time are logged in one line
-STANDS_STILL = "the target takes no writes for it"
+STANDS_STILL = "the target accepts no writes for it"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -88,8 +88,8 @@ class Placement:
             partition.tally.rewinds += 1
             assigned, end = partition.assigned, partition.fetch.truncated_to
             said = (
-                f"the source's log was truncated: its records from offset {end} on are not those that were read up to offset "
-                f"{partition.position - 1}, which the target keeps; resuming at {end}"
+                f"the source's log was truncated: the target keeps offsets {end} to {partition.position - 1}, which the source "
+                f"no longer has; resuming at {end}"
             )
             log.error("%s: %s-%d: %s", self.name, assigned.topic, assigned.partition, said)
             partition.record_gap(Effect.KEPT, Cause.TRUNCATION, end, partition.position - 1, said)
@@ -100,10 +100,10 @@ class Placement:
         self.delivery.placed(partition)
 
     def _tell_hole(self, partition: Partition, first: int | None, last: int) -> None:
-        """Log and record what the target's log lost, if a batch follows the cut."""
+        """Log and record the records that the target lost, if a batch follows the cut."""
         assigned = partition.assigned
         named = f"offsets {first} to {last}" if first is not None else f"the records before offset {last + 1}"
-        said = f"{assigned.remote_topic} lost the end of its log, and has been written since: {named} of the source were there"
+        said = f"{assigned.remote_topic} lost {named} of the source, and other records were appended since"
         log.error("%s: %s-%d: %s", self.name, assigned.topic, assigned.partition, said)
         partition.record_gap(Effect.LOST, Cause.TARGET_CUT, first, last, said)
         partition.tally.lost += last - first + 1 if first is not None else 0

@@ -40,7 +40,7 @@ async def keep_alive(
     *,
     is_paused: bool,
 ) -> None:
-    """Commit again what nothing else commits and would expire.
+    """Commit positions again that would expire otherwise.
 
     At once, to avoid overwriting an operator's changes.
 
@@ -166,7 +166,7 @@ class LeasedCommits:
     """The commits of one window.
 
     The lease goes with every commit: a reader of positions that a process committed late reads its old lease with them, and
-    looks at what the target has.
+    compares the target's log.
     """
 
     plan: FlowPlan  # the flow
@@ -181,7 +181,7 @@ class LeasedCommits:
         await self._write(target, await self.pending(target), is_released=False)
 
     async def commit(self, target: Target) -> None:
-        """Commit what was acknowledged since the last commit, if anything was; raises KafkaError."""
+        """Commit the positions of new acknowledgements, if any; raise KafkaError."""
         pending = await self.pending(target)
         if pending.offsets:
             await self._write(target, pending, is_released=False)

@@ -36,7 +36,7 @@ class Registration:
         self._registered: set[int] = set()
 
     async def register(self, producer_ids: Iterable[int]) -> None:
-        """Have ids in the topic before anything more is written by them; raises KafkaError, TimeoutError."""
+        """Write ids to the topic before their producers write more; raise KafkaError or TimeoutError."""
         if new := set(producer_ids) - self._registered:
             topic, flow = self._plan.producers_topic, self._plan.name.encode()
             async with writer(self._plan.producer, [topic]) as target:
@@ -93,12 +93,12 @@ class ProducerRegistry:
         """Look up all other producers again.
 
         A flow that becomes bidirectional registers producers of earlier batches. Its topics are left out until its positions
-        have the registration and a window starts with them; that window calls this.
+        contain the registration. The first window that starts with such positions calls this.
         """
         self._others.clear()
 
     async def told(self, cluster: Source, fetched: Iterable[bytes]) -> RegisteredProducers:
-        """Return `written_by` of the producers of what was fetched, or why it is not known."""
+        """Return `written_by` of the producers of fetched batches, or why it is unknown."""
         producers = {each for records in fetched for each in record_batches.producer_ids(records)}
         try:
             return RegisteredProducers(await self.written_by(cluster, producers))
@@ -132,7 +132,7 @@ class ProducerRegistry:
 
 
 class BidirectionalState:
-    """What a bidirectional flow keeps between windows: its registration, and its reverse flow's ids."""
+    """The data that a bidirectional flow keeps between windows: its registration, and its reverse flow's ids."""
 
     def __init__(self, plan: FlowPlan) -> None:
         self.registration = Registration(plan)

@@ -35,13 +35,13 @@ class ReadAhead:
         return share
 
     def reserve(self, share: int) -> None:
-        """Keep room for what a fetch may bring; `unreserve` gives it back."""
+        """Reserve room for a fetch; `unreserve` releases it."""
         self._reserved_bytes += share
 
     def unreserve(self, share: int) -> None:
-        """Give back what a fetch may have brought, when what it brought is held.
+        """Release the reservation of a fetch whose batches are counted.
 
-        Only who found no room is woken: fetchers that have nothing to ask for would wake one another without end.
+        Only fetchers that found no room are woken: fetchers that have nothing to ask for would wake one another without end.
         """
         self._reserved_bytes -= share
         if self._is_short:
@@ -59,7 +59,7 @@ class ReadAhead:
             taken.pop()
 
     def expanded(self, partition: Partition, packed: Iterable[Outgoing], *taken: Batch) -> None:
-        """Count what repacked batches take more than those they were made of."""
+        """Count the additional bytes of repacked batches."""
         more = sum(len(one.data) for one in packed) - sum(len(batch.data) for batch in taken)
         if more > 0:
             self._hold(partition, more)
@@ -83,7 +83,7 @@ class ReadAhead:
             partition.backlog.taken_bytes = 0
 
     def clear(self, partition: Partition) -> None:
-        """Forget what was read of a partition and not sent."""
+        """Drop a partition's batches that were read and not sent."""
         while partition.backlog.queue:
             self.take_out(partition)
         partition.backlog.ready.clear()

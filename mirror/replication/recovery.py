@@ -50,7 +50,7 @@ def matched(
     target_from: int,
     transforms: Transforms = (),
 ) -> OffsetMap | None:
-    """Return where the target's records from an offset on were on the source. None if they differ.
+    """Return the source offsets of the target's records from an offset on. None if they differ.
 
     Args:
         source: Batches of the source's partition, those of aborted transactions emptied; at least as many records.
@@ -114,12 +114,12 @@ class ClusterPair(NamedTuple):
 
     @property
     def sift_source(self) -> Sifted | None:
-        """Return what keeps the source's batches that may be on the target."""
+        """Return a filter of the source's batches that may be on the target."""
         return None if self.written_back is None else partial(self.written_back.without, self.source)
 
     @property
     def sift_target(self) -> Sifted | None:
-        """Return what keeps the target's batches that this flow wrote."""
+        """Return a filter of the target's batches that this flow wrote."""
         return None if self.own is None else partial(self.own.only, self.target)
 
 
@@ -162,7 +162,7 @@ async def resume_after_tails(
         patience_s: How long to wait for leaders whose log end is beyond their high watermark.
 
     Raises:
-        KafkaError: what the clients raise.
+        KafkaError: errors of the clients.
     """
     turns = asyncio.Semaphore(AT_ONCE)
     # What exactly once has aborted stays in the log, for the default mode too. Of a topic that others write to, nothing would be
@@ -354,7 +354,7 @@ def _record_possible_repeats(where: str, expected: ExpectedTail, why: str) -> No
 async def _compared(
     expected: ExpectedTail, sides: ClusterPair, isolation_level: int, *, is_committed: bool
 ) -> OffsetMap | None:
-    """Return where the target's next records were on the source, as many as fit; None: they differ.
+    """Return the source offsets of the target's next records, as many as fit; None: they differ.
 
     Raises:
         TooMuchError: a few records exceed the limit.

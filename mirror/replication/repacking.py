@@ -1,4 +1,4 @@
-"""Make rounds of what was read: batches stay whole if possible, else their records are repacked."""
+"""Make rounds of the read batches: batches stay whole if possible, else their records are repacked."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Repacking:
         self.spent_s = 0.0
 
     def next_round(self, partition: Partition) -> Round | Fill | None:
-        """Return what is sent next of a partition, None if nothing waits.
+        """Return the next round of a partition, None if nothing waits.
 
         With identical offsets that may be a gap of the source's log, which is filled first.
 

@@ -34,7 +34,7 @@ WITHDRAWS_EVERY_S = 0.2
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Replicator:
-    """Runs until it is stopped. Once drained, `acked` of each partition is exactly what the target has."""
+    """Runs until it is stopped. Once drained, `acked` of each partition is exactly the end of the target's records."""
 
     name: str  # the flow, for the log
     source: Source  # reads the source
@@ -116,7 +116,7 @@ class Replicator:
 
     @property
     def needs_new_producer(self) -> bool:
-        """True when the target does not take what this one sends any more."""
+        """True if the target no longer accepts this replicator's batches."""
         return self._sending.needs_new_producer
 
     @property
@@ -185,7 +185,7 @@ class Replicator:
 async def withdraw_late(target: Target) -> None:
     """After a second, keep withdrawing batches that are not sent yet.
 
-    Again and again, because the offset map is sent after the last records.
+    Repeat that, because the offset map is sent after the last records.
     """
     await asyncio.sleep(WITHDRAWS_S)
     while True:

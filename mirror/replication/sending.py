@@ -287,7 +287,7 @@ class Sending:
                 hold_back(partition)  # an earlier attempt may still be in flight
             if knows_no_such_producer(error):
                 partition.doubt_numbers()
-            self.pauses.until_next_window(partition, f"the target may no longer know our producer ({error})")
+            self.pauses.until_next_window(partition, f"the target may have forgotten the producer of ({error})")
         elif isinstance(error, NotAppendedError):
             self.pauses.standstill(partition, error)
         elif outgoing.count > 1 and may_be_of_one_record(error):

@@ -30,7 +30,7 @@ class SlotProducer:
     """
 
     def __init__(self, plan: FlowPlan, window: Window, lease: Lease, claim: Claim) -> None:
-        """Take what names the id; `claim` commits the lease with `spare` in it."""
+        """`claim` commits the lease with `spare`, the number of the spare id."""
         self._plan = plan
         self._window = window
         self._lease = lease

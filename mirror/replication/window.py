@@ -48,7 +48,7 @@ MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 
 @dataclass(slots=True)
 class Served:
-    """What a window did for a flow: nothing if it never acquired the lease."""
+    """The result of a window for a flow: nothing if it never acquired the lease."""
 
     partitions: list[Partition] = field(default_factory=list)
     slot: SlotReport | None = None
@@ -57,8 +57,8 @@ class Served:
 async def serve(plan: FlowPlan, window: Window, state: WorkerState) -> Served:
     """Serve one window of one flow.
 
-    A network failure ends nothing: it is retried until the window is over, and what could not be done is left
-    to the next window, which finds the positions on the target.
+    A network failure ends nothing: it is retried until the window ends. The rest is left to the next window, which reads the
+    positions on the target.
     """
     running = asyncio.create_task(FlowWindow(plan, window, state).run())
     connections = state.connections
@@ -189,7 +189,7 @@ class FlowWindow:
     async def _begin(self, connections: Connections) -> bool:
         """Claim the lease, then read positions; if in doubt, release the lease and return False.
 
-        In doubt is a claim that a successor may have missed. A successor announces its readiness before it reads our lease,
+        A claim is in doubt if a successor may have missed it. A successor announces its readiness before it reads our lease,
         and we claim our lease before we read whether a successor is ready: one of the two sees the other, however long a
         cluster delays either in between. The same applies to another process that was given the slot.
         """
@@ -237,7 +237,7 @@ class FlowWindow:
 
     @property
     def _must_compare(self) -> bool:
-        """True where positions may not be what the target has."""
+        """True if the positions may differ from the target's records."""
         outcome, has_gap = self._lease.predecessor
         return has_gap or self._had_failure or outcome.is_unclean
 
@@ -462,7 +462,7 @@ def replicator_of(
         partitions: Those of the window, as they were placed.
         delivery: That of the window.
         tries_all: Also try partitions to which the target appended nothing, although its metadata show no change.
-        logged_reasons: Has what this process logged of them.
+        logged_reasons: The lines that this process has logged of the partitions.
         comparison: How logs are compared, if some partitions have identical offsets.
     """
     target, read_ahead, produce = connections.target, ReadAhead(), produce_options(plan.producer)

@@ -23,7 +23,7 @@ class Worker:
 
     Attributes:
         loop: Runs all windows of the process.
-        state: What is kept from window to window.
+        state: The state that is kept between windows.
         has_told: Flows and slots of which this process has reported all partitions.
     """
 

@@ -1,4 +1,4 @@
-"""Hold what a worker process keeps between windows: one object, created by `worker.py`."""
+"""Hold the state that a worker process keeps between windows: one object, created by `worker.py`."""
 
 from __future__ import annotations
 

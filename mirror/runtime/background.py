@@ -48,7 +48,7 @@ class BackgroundCall(Generic[T]):
     def ask(self, question: Callable[[], T], *, within_s: float) -> tuple[T, float] | None:
         """Start a call unless the last one still runs. Return a result and its start, epoch seconds.
 
-        None if it has not ended in time: the next call waits for it. Raises what the call raises.
+        None if it has not ended in time: the next call waits for it. Raises the errors of the call.
         """
         if self._pending is None:
             self._pending = self._executor.submit(question), time.time()

@@ -26,7 +26,7 @@ class ClassArchive:
         Args:
             folder: Where archives are.
             java: The Java program.
-            name: What its file is named after: the program of the jars, with its version.
+            name: The parts of its file name: the program of the jars, with its version.
             jars: Their folder.
             is_asked_for: Write it even if the last attempt was less than an hour ago.
         """

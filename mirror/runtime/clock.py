@@ -29,7 +29,7 @@ def now_ms() -> float:
 
 
 class Stopwatch:
-    """Runs between `start` and `stop`. `total_s` has what was stopped."""
+    """Runs between `start` and `stop`. `total_s` has the measured time."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """Take a clock that returns seconds."""

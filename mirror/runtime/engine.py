@@ -1,4 +1,4 @@
-"""State what the driver needs from the engine that runs its windows and checkpoint rounds.
+"""Define the engine that runs the driver's windows and checkpoint rounds.
 
 The product has one engine, Spark (`mirror/spark/engine.py`). Most tests run the same driver, planner and workers on an engine
 of forked processes (`tests/engine.py`), which starts in half a second (docs/adr/0041).
@@ -23,7 +23,7 @@ class Query(Protocol):
         """Start; raises StreamTerminated if the engine cannot."""
 
     def revive(self) -> list[StreamTerminated]:
-        """Restart what has ended and return why; raise StreamTerminated if the engine itself is gone."""
+        """Restart ended streams and return the reasons; raise StreamTerminated if the engine itself is gone."""
 
     def stop(self) -> None:
         """Stop at once."""

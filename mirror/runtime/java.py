@@ -1,4 +1,4 @@
-"""Find Java, and the folder for what is fetched once."""
+"""Find Java, and the cache folder of downloads."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def log_to_stderr(*, verbose: bool = False) -> None:
 def hang_up_quietly() -> None:
     """Log nothing about connections that close as this process ends.
 
-    Spark's runners fail on them without their JVM.
+    Without their JVM, Spark's runners fail on such records.
     """
     tell = sys.excepthook
 

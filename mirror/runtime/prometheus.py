@@ -64,7 +64,7 @@ class Prometheus:
         return states
 
     def firing(self) -> list[FiringAlert]:
-        """Return the alerts that fire now, with what their rules say of them."""
+        """Return the alerts that fire now, with the annotations of their rules."""
         return [
             FiringAlert(
                 name=alert["labels"]["alertname"],
@@ -99,4 +99,4 @@ class Prometheus:
                 reason = error.read().decode(errors="replace")
             raise MirrorError(f"Prometheus at {self.url} refuses {path}: {reason.strip()}") from error
         except (urllib.error.URLError, TimeoutError) as error:
-            raise MirrorError(f"Prometheus at {self.url} does not answer: {error}") from error
+            raise MirrorError(f"Prometheus at {self.url} does not respond: {error}") from error

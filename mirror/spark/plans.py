@@ -39,7 +39,7 @@ def read_plan(path: Path) -> Plan:
     with path.open("rb") as file:
         plan = pickle.load(file)  # noqa: S301 - our own file, readable by its owner only
     if not isinstance(plan, Plan):
-        raise TypeError(f"{path} is no plan but {json.dumps(str(type(plan)))}")
+        raise TypeError(f"{path} is not a plan: {json.dumps(str(type(plan)))}")
     return plan
 
 
@@ -68,7 +68,7 @@ class Plans:
         self._led: set[tuple[str, str]] = set()  # flows whose checkpoints the file asks for
 
     def write(self, *, is_stopping: bool = False) -> None:
-        """Write what to replicate now; a stopping plan ends every window."""
+        """Write the present plan; a stopping plan ends every window."""
         self._led = led_flows(self._flows)
         plans = tuple(state.plan for state in self._flows if state.plan is not None)
         checkpoints = tuple(self._of_groups(state) for state in self._flows if state.follows_groups and state.leads)

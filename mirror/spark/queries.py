@@ -57,7 +57,7 @@ class Lanes:
         self._queries[lane] = _started(_observed(reports.load(), OBSERVED, lane_name(lane), location), location)
 
     def revive(self) -> list[StreamTerminated]:
-        """Start queries again that ended; return what ended them.
+        """Restart queries that ended; return the reasons.
 
         Raises:
             StreamTerminated: the JVM itself has ended.
@@ -96,14 +96,14 @@ class CheckpointStream:
         self._query: Any = None
 
     def start(self) -> None:
-        """Start the query; like those of the lanes it keeps nothing between runs."""
+        """Start the query, which keeps nothing between runs, like the lanes."""
         location = self._checkpoints / f"checkpoints-{time.time_ns()}"
         rows = self._spark.readStream.format(CHECKPOINTS).options(plan=str(self._plan)).load()
         writer = _observed(rows, OBSERVED_CHECKPOINTS, "checkpoints", location)
         self._query = _started(writer.trigger(processingTime=f"{self._every_s} seconds"), location)
 
     def revive(self) -> list[StreamTerminated]:
-        """Start the query again when it ended; return what ended it."""
+        """Restart the query if it ended; return the reason."""
         if _is_active(self._query):
             return []
         ended = StreamTerminated(f"the checkpoints ended: {_first_line(self._query.exception())}")

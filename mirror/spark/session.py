@@ -185,7 +185,7 @@ def _prepare_environment(*, is_here: bool) -> None:
     """Set the environment of Spark's JVM and Python processes, and remove other installations' values."""
     foreign = [name for name in (*_FOREIGN, *(_FOREIGN_HERE if is_here else ())) if os.environ.pop(name, None)]
     if foreign:
-        log.info("without effect, for Spark comes with this program: %s", ", ".join(foreign))
+        log.info("without effect, because kafka-mirror has its own Spark: %s", ", ".join(foreign))
     os.environ["PYSPARK_PYTHON"] = str(_PYTHON) if is_here and os.access(_PYTHON, os.X_OK) else sys.executable
     # Two Python processes would look for data sources in installed packages; Spark leaves that out without this Python.
     os.environ["PYSPARK_DRIVER_PYTHON"] = "no-search-for-data-sources"

@@ -59,7 +59,7 @@ class Canary:
         self._writer = _InThread(lambda stop: self._write(options, acked, stop), f"canary writes on {cluster}")
 
     def stop_writing(self) -> None:
-        """Wait for what is in flight, and write no more. Raise MirrorError if a record was refused."""
+        """Wait for records in flight, and write no more. Raise MirrorError if a record was refused."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer.end()
@@ -77,7 +77,7 @@ class Canary:
             reader.raise_failure()
 
     def await_read(self, cluster: str, *, count: int = 1, within_s: float) -> None:
-        """Wait until the group has read so many of a cluster's records.
+        """Wait until the group has read `count` of a cluster's records.
 
         Raises:
             MirrorError: not within the time, or the group or the producer ended.
@@ -174,7 +174,7 @@ class _InThread:
             self._failure = error
 
     def end(self) -> None:
-        """Have it end, and wait for that."""
+        """Stop the thread, and wait for its end."""
         self._stop.set()
         self._thread.join(ENDS_S)
 

@@ -36,7 +36,7 @@ class SwitchOptions:
     Attributes:
         within_s: How long a step waits for others.
         window_ms: Length of the mirror's windows.
-        folder: Where to write what is too long for the journal.
+        folder: Folder for texts that are too long for the journal.
         seen: The process' last poll of each partition, as far as this machine has it.
         hooks: By step: a command to run after the step, before the next one.
         say: Shows progress.
@@ -96,13 +96,13 @@ def unfinished(journal: Journal, scope: Scope, kind: Kind) -> SwitchRun | None:
             "it with --abort."
         )
     if journal.is_conducted():
-        raise SettingsError(f"{kind.value}: {run.by} conducts {run.id} of {run.flow} now. Two never conduct at once.")
+        raise SettingsError(f"{kind.value}: {run.by} conducts {run.id} of {run.flow} now. Wait until it ends.")
     scope.without |= frozenset(run.without)
     return replace(run, by=conductor(), without=tuple(sorted(scope.without)))
 
 
 def called(run: SwitchRun) -> str:
-    """Return how a run was called."""
+    """Return the command of a run."""
     chosen = [f"--{name} {text}" for name, text in (("topics", run.topics), ("groups", run.groups)) if text]
     chosen += [f"--without-topic {topic}" for topic in run.without]
     return " ".join([run.kind.value, run.flow, *chosen])
@@ -172,7 +172,7 @@ def _indented(say: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def abort(scope: Scope, journal: Journal, run: SwitchRun, how: SwitchOptions) -> SwitchRun:
-    """Take back what a run has done, and return it aborted.
+    """Revert the steps of a run, and return it aborted.
 
     Raises:
         SettingsError: groups have been moved: the way is forward, or back by another switch.

@@ -40,10 +40,10 @@ class Drill:
 
     Attributes:
         records: Canary records that a cluster acknowledged.
-        lost: Those of them that the group never read.
+        lost: Acknowledged records that the group never read.
         repeated: How often it read one again.
         rpo_records: The most that were on the source and not on the target at once: lost, had the source failed then.
-        rto_s: From the fence until the group read what was written on the target; None if it did not get that far.
+        rto_s: Time from the fence until the group read a record written on the target; None if it never did.
         back_s: The same for the failback.
         steps: Seconds by kind of run and step.
         failure: Why it did not finish, "" if it did.
@@ -66,7 +66,7 @@ class Drill:
 
     @property
     def has_passed(self) -> bool:
-        """Whether it came to its end, with each record read once."""
+        """Whether the drill completed and each record was read once."""
         return not (self.failure or self.lost or self.repeated)
 
     @property
@@ -146,13 +146,12 @@ def _refuse_a_second(scope: Scope, journal: Journal) -> None:
     ]
     if members or (journal.unfinished() is not None and journal.is_conducted()):
         raise MirrorError(
-            f"drill: another process rehearses {scope.flow.name} now, or did a moment ago. Only one can; try again in "
-            "a minute."
+            f"drill: another process rehearses {scope.flow.name}, or has just done so. Try again in a minute."
         )
 
 
 def _failure_of(do: Callable[[], None]) -> str:
-    """Do something; return why it failed, or ""."""
+    """Call a function; return why it failed, or ""."""
     try:
         do()
     except MirrorError as error:
@@ -201,7 +200,7 @@ class _Rehearsal:
         return self.journal.of(back.flow, back.target)
 
     def _begin_on(self, scope: Scope) -> None:
-        """Write and read where a flow comes from."""
+        """Write and read on a flow's source."""
         assert scope.back is not None
         self.canary.write_on(scope.source.alias, scope.back.producer)
         self.canary.read_on(scope.source.alias, scope.flow.consumer, _topics_there(scope.reversed()))
@@ -223,7 +222,7 @@ class _Rehearsal:
             time.sleep(LOOK_S)
 
     def _watch_what_waits(self) -> None:
-        """See for some seconds how much a loss of the source would cost."""
+        """Measure for some seconds how many records a loss of the source would cost."""
         ends_s = time.monotonic() + LOADED_S
         while time.monotonic() < ends_s:
             self.rpo_records = max(self.rpo_records or 0, self._waiting(self._ends()))
@@ -271,7 +270,7 @@ class _Rehearsal:
         self.how.say(f"written and read on {scope.target.alias} again {duration(self.took_s[kind])} after the fence")
 
     def found(self, run_id: str, *, began_s: float, failure: str) -> Drill:
-        """Return what was measured."""
+        """Return the measurements."""
         return Drill(
             id=run_id,
             flow=self.scope.flow.name,
@@ -300,7 +299,7 @@ def _topics_there(scope: Scope) -> list[str]:
 
 
 def create(scope: Scope, topic: str) -> None:
-    """Create a canary topic where a flow comes from, if it is not there.
+    """Create the canary topic on a flow's source, if it is missing.
 
     Raises:
         MirrorError: the cluster refuses.
@@ -317,7 +316,7 @@ def create(scope: Scope, topic: str) -> None:
 
 
 def settle(scope: Scope, journal: Journal) -> None:
-    """Revert what an unfinished drill has left: runs, fence, pause.
+    """Revert an unfinished drill: runs, fence, pause.
 
     Raises:
         MirrorError: an operator has paused the flow, so there is nothing to rehearse; or a cluster refuses.

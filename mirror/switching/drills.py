@@ -134,14 +134,14 @@ def steps(past: Sequence[Drill]) -> dict[tuple[str, str], float]:
 
 
 def due(past: Sequence[Drill], *, interval_s: float, since_s: float) -> float:
-    """Return by when a drill must have passed: two intervals after the last success. Pure.
+    """Return the time by which a drill must have passed: two intervals after the last success. Pure.
 
     Without a success, two intervals after the first drill.
 
     Args:
         past: Drills, oldest first.
         interval_s: The interval of drills.
-        since_s: Since when drills are expected; used if there is none.
+        since_s: Time from which drills are expected; used if there is none.
     """
     good = [each.ended_s for each in past if each.has_passed]
     first = past[0].began_s if past else since_s

@@ -59,14 +59,14 @@ def lifted(cluster: Cluster, acls: Sequence[Acl]) -> list[str]:
 
 
 def open_again(cluster: Cluster, topics: Sequence[str]) -> str:
-    """Return what a person reads of topics whose fence was lifted."""
+    """Return a sentence about the topics whose fence was removed."""
     return f"{pluralized(len(topics), 'topic')} of {cluster.alias} may be written again"
 
 
 def _in_order(acls: Sequence[Acl]) -> list[list[Acl]]:
     """Return ACLs by request, in an order that blocks no reader at any time.
 
-    The first ACL of a topic ends what the cluster allows by default. A broker applies one request at once.
+    The first ACL of a topic ends the cluster's default permission. A broker applies one request at once.
     """
     topics = sorted({acl.topic for acl in acls})
     chunks = [set(topics[at : at + TOPICS_AT_ONCE]) for at in range(0, len(topics), TOPICS_AT_ONCE)]
@@ -77,7 +77,7 @@ def _in_order(acls: Sequence[Acl]) -> list[list[Acl]]:
 def until_quiet(
     cluster: Cluster, places: Sequence[TopicPartition], *, within_s: float, say: Callable[[str], None]
 ) -> Mapping[TopicPartition, int]:
-    """Wait until no log has grown for QUIET_S; return where they end.
+    """Wait until no log has grown for QUIET_S; return the log ends.
 
     Raises:
         StillWrittenError: some still grow when the time is over; it names them.
@@ -94,8 +94,8 @@ def until_quiet(
             say(f"still written: {named(grown)}")
             if time.monotonic() > deadline:
                 raise StillWrittenError(
-                    f"still written on {cluster.alias} after {within_s:.0f} s: {named(grown)}. Stop who writes them (a super "
-                    "user passes every ACL), and run the same command again."
+                    f"still written on {cluster.alias} after {within_s:.0f} s: {named(grown)}. Stop their producers (a "
+                    "super user passes every ACL), and run the same command again."
                 )
     return ends
 

@@ -107,7 +107,7 @@ def await_counterparts(work: StepContext) -> None:
 
 
 def open_left_out(work: StepContext) -> list[str]:
-    """Remove the fence from topics that were left out afterwards; return what was done."""
+    """Remove the fence from topics that were left out afterwards; return a sentence about it."""
     source, without = work.scope.source, work.scope.without
     left_out = [acl for acl in acls_of(work.run) if acl.topic in without]
     if not left_out:

@@ -75,7 +75,7 @@ def left(work: StepContext) -> list[Group]:
             work.say(f"members of {pluralized(len(members), 'group')} are still on {alias}: {first_few(members)}")
         if others:
             work.say(
-                f"{first_few(others)} read on {alias} without members, as readers do that assign partitions themselves "
+                f"{first_few(others)} read on {alias} without members, so their consumers assign partitions themselves "
                 "(Flink, Spark, sink connectors). Stop them"
             )
         if now_s > deadline_s:

@@ -76,7 +76,7 @@ class Entries:
         return [Moved(*each) for value in kept for each in json.loads(value)]
 
     def fences(self) -> set[Acl]:
-        """Return the ACLs by which runs of the reverse flow keep producers from this target."""
+        """Return the ACLs of fences that runs of the reverse flow left on this target."""
         kept = (value for key, value in self.values.items() if key.startswith(FENCE))
         return {Acl(*fields) for value in kept for fields in json.loads(value)}
 
@@ -103,7 +103,7 @@ class Journal:
         self._said = ""
 
     def read(self) -> Entries:
-        """Return what the topic has now; raises ClusterUnavailable."""
+        """Return the present content of the topic; raise ClusterUnavailable."""
 
         async def read() -> Entries:
             found = Entries()
@@ -187,12 +187,12 @@ class Journal:
             self._write({**kept, RUN + run.id: run.text()})
 
     def keep(self, key: str, text: str) -> None:
-        """Write something besides the runs; raises as `save` does."""
+        """Write an entry other than a run; raise as `save` does."""
         with self._lock:
             self._write({key: text})
 
     def forget(self, keys: Collection[str]) -> None:
-        """Take out what has these keys; raises as `save` does."""
+        """Remove the entries of these keys; raise as `save` does."""
         if keys:
             with self._lock:
                 self._write(dict.fromkeys(keys))
@@ -225,7 +225,7 @@ class Journal:
             self._write({CONDUCTOR: self._said})
 
     def tell(self, sentence: str) -> None:
-        """Say what is waited for; the next beat keeps it for who looks from elsewhere."""
+        """Set the reason for waiting; the next beat writes it for other processes."""
         self._said = sentence
 
     def _beats(self) -> None:

@@ -63,7 +63,7 @@ def _entry(found: dict[str, Any], now_ms: int) -> Gap:
 
 
 def gap(topic: str, partition: int, position: int | None, newest_ms: int, seen: Sample | None) -> dict[str, Any]:
-    """Return what is known of one partition; None if unknown.
+    """Return the known facts of one partition; None for unknown ones.
 
     `missing` counts the seen records that were not replicated; records written after `seen_s` are unknown.
     """
@@ -84,7 +84,7 @@ def missing(position: int | None, seen: Sample | None) -> int | None:
 
 
 def gap_sentences(gaps: list[dict[str, Any]], now_s: float) -> list[str]:
-    """Return what a person reads of the gaps."""
+    """Return sentences about the gaps."""
     known = [each for each in gaps if each["missing"] is not None]
     said = []
     if known:
@@ -98,7 +98,7 @@ def gap_sentences(gaps: list[dict[str, Any]], now_s: float) -> list[str]:
         said.append(f"records of the last {duration(max(0.0, now_s - oldest_s))} are unknown, and not counted")
     if len(known) < len(gaps):
         unknown = pluralized(len(gaps) - len(known), "partition")
-        said.append(f"unknown of {unknown}: the position, or the end of the log was never seen")
+        said.append(f"unknown for {unknown}: the position, or the end of the log was never seen")
     return said
 
 
@@ -178,7 +178,7 @@ def open_target(work: StepContext) -> StepResult:
     closed = {acl.topic for acl in there - kept.fences() if acl in denials([acl.topic])}
     if others := [name for name in sorted(closed) if scope.back.topics.matches(name)]:
         said.append(
-            f"{pluralized(len(others), 'topic')} of {scope.target.alias} stay closed to producers: ACLs that no switch has "
+            f"{pluralized(len(others), 'topic')} of {scope.target.alias} cannot be written, because ACLs that no switch has "
             f"added deny WRITE to all: {first_few(others)}"
         )
     return StepResult(said, {"opened": opened})

@@ -44,7 +44,7 @@ class TopicAhead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preflight:
-    """What lies ahead. `blocks` forbid the switch; `warnings` are for a person to weigh."""
+    """What lies ahead. `blocks` forbid the switch; the operator decides about `warnings`."""
 
     topics: tuple[TopicAhead, ...]
     groups: tuple[str, ...]
@@ -69,7 +69,7 @@ class Preflight:
 
 
 def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_resumed: bool) -> Preflight:
-    """Look at both clusters; raises ClusterUnavailable where one does not answer."""
+    """Look at both clusters; raise ClusterUnavailable if one does not respond."""
     plan = scope.plan()
     absent = scope.absent(plan)
     wanted: list[PlannedPartition | Absent] = [*scope.partitions(plan), *absent]
@@ -127,7 +127,9 @@ def looked_ahead_without_source(scope: Scope, seen: Mapping[TopicPartition, Samp
     except ClusterUnavailable:
         pass
     else:
-        warnings.append(f"{scope.source.alias} answers: 'kafka-mirror switch' without --source-lost would lose nothing")
+        warnings.append(
+            f"{scope.source.alias} responds: 'kafka-mirror switch' without --source-lost would lose nothing"
+        )
     return Preflight(
         topics=tuple(
             TopicAhead(
@@ -143,7 +145,7 @@ def looked_ahead_without_source(scope: Scope, seen: Mapping[TopicPartition, Samp
         groups=tuple(sorted({group for group, _, _ in last_checkpoints(scope)})),
         active=(),
         is_source_lost=True,
-        blocks=() if wanted else (f"{scope.flow.name} has brought no topic that was asked for",),
+        blocks=() if wanted else (f"{scope.flow.name} has replicated none of the given topics",),
         warnings=tuple(warnings),
     )
 
@@ -164,7 +166,7 @@ def _ahead(topic: str, remote: str, rows: Sequence[LagRow | None]) -> TopicAhead
 
 def _of_topics(scope: Scope, topics: Mapping[str, str], *, is_running: bool) -> Iterable[str]:
     if not topics:
-        yield f"{scope.flow.name} replicates no topic that was asked for; 'kafka-mirror plan' lists its topics"
+        yield f"{scope.flow.name} replicates none of the given topics; 'kafka-mirror plan' lists its topics"
     elif not is_running:
         yield f"no process replicates {scope.flow.name}, so waiting records would never be replicated; start 'kafka-mirror run'"
 
@@ -239,8 +241,8 @@ def _of_readers(scope: Scope, before: Sequence[Group]) -> Iterable[str]:
     moved = moved_between(look(before, scope.concerns), look(scope.groups_on_source(), scope.concerns))
     if moved:
         yield (
-            f"{first_few(sorted(moved))} read on {scope.source.alias} without members: their readers assign partitions "
-            "themselves. Stop them at the step groups; one that commits rarely is not seen to read"
+            f"{first_few(sorted(moved))} read on {scope.source.alias} without members: their consumers assign partitions "
+            "themselves. Stop them at the step groups; a consumer that commits rarely is not detected"
         )
 
 
@@ -257,18 +259,18 @@ def _of_other_types(scope: Scope) -> Iterable[str]:
 def _of_shared(scope: Scope, plan: FlowPlan) -> Iterable[str]:
     """Warn of topics of the target that have the records of other sources too."""
     reading = read_shared(client_options(scope.flow.target_admin), plan.group, scope.partitions(plan))
-    found = answered(reading, cluster=scope.target.alias, what="which other flows write to it cannot be read")
+    found = answered(reading, cluster=scope.target.alias, what="other flows that write to it cannot be read")
     if found:
         yield (
             f"{first_few(sorted(set(found.values())))} write to {first_few(sorted({topic for topic, _ in found}))} on "
-            f"{scope.target.alias} too: a group that is moved skips what it has not read of their records before its place"
+            f"{scope.target.alias} too: a moved group skips their unread records before its place"
         )
 
 
 def sentences(ahead: Preflight) -> list[str]:
-    """Return what a person reads of it first."""
-    missing = "not known" if ahead.missing is None else f"{ahead.missing:,} records"
+    """Return the sentences of the plan about losses and time."""
+    missing = "unknown" if ahead.missing is None else f"{ahead.missing:,} records"
     if ahead.is_source_lost:
         return [f"seen on the source and not on the target: {missing}"]
-    takes = "not known" if ahead.takes_s is None else f"about {duration(ahead.takes_s)}"
-    return [f"would be lost if the source was gone now: {missing}", f"should take: {takes}"]
+    takes = "unknown" if ahead.takes_s is None else f"about {duration(ahead.takes_s)}"
+    return [f"would be lost if the source failed now: {missing}", f"should take: {takes}"]

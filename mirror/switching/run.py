@@ -105,7 +105,7 @@ class SwitchRun:
         return self.steps.get(step, StepRecord())
 
     def with_step(self, step: Step, **changes: Any) -> SwitchRun:
-        """Return the run with something changed of a step."""
+        """Return the run with a changed step."""
         return replace(self, steps={**self.steps, step: replace(self.step(step), **changes)})
 
     @property
@@ -122,7 +122,7 @@ class SwitchRun:
 
     @property
     def may_abort(self) -> bool:
-        """Whether all that was done can be taken back: until the first group is moved."""
+        """Whether all steps can be reverted: until the first group is moved."""
         groups = self.step(Step.GROUPS)
         return not self.is_aborted and groups.state is not StepState.DONE and MOVING not in groups.facts
 

@@ -1,4 +1,4 @@
-"""Hold what a switch is about: the flow and its reverse, both clusters, partitions and groups."""
+"""Hold the scope of a switch: the flow and its reverse, both clusters, partitions and groups."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class Scope:
         )
         if back is None and kind in (Kind.SWITCH, Kind.SWITCH_BACK):
             raise SettingsError(
-                f"{kind.value}: the file enables no flow {flow.target.alias}->{flow.source.alias}, so nothing that is written on "
-                f"{flow.target.alias} would come back. Enable it, or use 'kafka-mirror migrate' where nothing is to come back."
+                f"{kind.value}: the file enables no flow {flow.target.alias}->{flow.source.alias}, so no record written on "
+                f"{flow.target.alias} would be replicated back. Enable it, or use 'kafka-mirror migrate'."
             )
         if flow.is_bidirectional:
             raise SettingsError(
@@ -148,7 +148,7 @@ class Scope:
         return [place for place in plan.absent if self._is_chosen(place.topic)]
 
     def seen_only(self, plan: FlowPlan, seen: Mapping[TopicPartition, Sample]) -> dict[TopicPartition, Sample]:
-        """Return what the source has but the target lacks, by remote topic and partition."""
+        """Return the source's partitions that the target lacks, by remote topic and partition."""
         brought = {place.on_target for place in plan.partitions}
         return {
             place: sample
@@ -157,7 +157,7 @@ class Scope:
         }
 
     def origin(self, remote_topic: str) -> str:
-        """Return what the source calls a remote topic."""
+        """Return the source's name of a remote topic."""
         return self.flow.policy.upstream_topic(remote_topic) or remote_topic
 
     def has_process(self, plan: FlowPlan) -> bool:

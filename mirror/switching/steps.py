@@ -99,7 +99,7 @@ def verify(work: StepContext) -> StepResult:
         first = wrong[0].failure or wrong[0].first or "records are missing"
         raise MirrorError(
             f"{len(wrong)} partitions differ on {scope.target.alias}: {first}. Nothing has been moved. "
-            "'kafka-mirror verify' compares all; --abort takes the fence away."
+            "'kafka-mirror verify' compares all; --abort removes the fence."
         )
     count = sum(finding.compared for finding in findings.values())
     said = [f"{pluralized(count, 'record')} of {pluralized(len(findings), 'partition')} are equal on both sides"]
@@ -200,7 +200,7 @@ def start_reverse(work: StepContext) -> StepResult:
     """Resume the reverse flow if a switch paused it, and check that it is replicated."""
     scope = work.scope
     if scope.back is None:
-        return StepResult(["no flow back is asked for"])
+        return StepResult(["no reverse flow is needed"])
     back = scope.reversed()
     plan = back.plan()
     known = paused_topics(read_positions(back.flow, plan.group), plan.paused_key)
@@ -220,7 +220,7 @@ def start_reverse(work: StepContext) -> StepResult:
         )
     said = [f"{back.flow.name} replicates {pluralized(len(plan.partitions), 'partition')}"]
     if left:
-        said.append(f"of it stays paused: {first_few(left)} (kafka-mirror positions resume)")
+        said.append(f"its topics stay paused: {first_few(left)} (kafka-mirror positions resume)")
     return StepResult(said, {"resumed": [pattern for pattern in known.patterns if pattern not in left]})
 
 

@@ -17,22 +17,22 @@ SHOWN = 20  # of many lines
 MOVES = ("group", "topic", "partition", "offset", "resumes in", "before", "after")
 
 DOES: dict[Step, str] = {
-    Step.GAP: "say what {source} had, as far as it was seen, that is not on {target}",
+    Step.GAP: "report the records of {source} that were seen and are not on {target}",
     Step.FENCE: "deny writing the topics on {source}; wait until no producer writes",
     Step.DRAIN: "wait until {target} has every record",
     Step.VERIFY: "compare the last {last} records of each partition",
-    Step.SETTINGS: "carry settings and ACLs of topics over once more",
-    Step.TAIL: "write what {target} has, and never gave to {source}, into a file",
+    Step.SETTINGS: "copy settings and ACLs of topics once more",
+    Step.TAIL: "write the records of {target} that never reached {source} to a file",
     Step.GROUPS: "wait until the groups have no members on {source}; move each to its exact place",
     Step.PAUSE: "pause {source}->{target}",
-    Step.REVERSE: "see that {target}->{source} replicates",
-    Step.OPEN: "take away the fence that an earlier switch the other way put on {target}",
+    Step.REVERSE: "check that {target}->{source} replicates",
+    Step.OPEN: "remove the fence that an earlier switch in the other direction left on {target}",
 }
 
 
 DOES_LOST: dict[Step, str] = {
     Step.GROUPS: "move each group to where its last checkpoint leads",
-    Step.OPEN: "let producers write on {target}, where an earlier switch back has fenced it",
+    Step.OPEN: "remove the fence that an earlier switch-back left on {target}",
 }
 
 
@@ -43,7 +43,7 @@ def _does(run: SwitchRun, step: Step) -> str:
 
 
 def ahead_text(run: SwitchRun, ahead: Preflight) -> str:
-    """Return what lies ahead: topics, groups, costs, steps, and what forbids it."""
+    """Return the plan: topics, groups, costs, steps, and what blocks it."""
     source = run.flow.partition("->")[0]
     rows = [("topic", "remote topic", "partitions", "missing", "waits")]
     for each in ahead.topics[:SHOWN]:
@@ -87,14 +87,14 @@ def run_plain(run: SwitchRun, moves: Sequence[Moved]) -> dict[str, Any]:
 
 
 def end_text(run: SwitchRun, moves: Sequence[Moved]) -> str:
-    """Return how a run ended, for who has watched its steps."""
+    """Return the result of a run, without its steps."""
     whole_s = took_s(run)
     ended = f"{run.state.value}" + (f" in {duration(whole_s)}" if whole_s is not None else "")
     return "\n".join([f"{run.kind.value} {run.flow}: {ended} ({run.id})", *moves_lines(moves)]) + "\n"
 
 
 def moves_lines(moves: Sequence[Moved]) -> list[str]:
-    """Return where groups went, the first few."""
+    """Return the first few moves of groups as a table."""
     if not moves:
         return []
     rows = [
@@ -106,7 +106,7 @@ def moves_lines(moves: Sequence[Moved]) -> list[str]:
 
 
 def drill_text(drill: Drill) -> str:
-    """Return what came of a drill."""
+    """Return the result of a drill."""
     began = utc(drill.began_s)
     rpo = "unknown" if drill.rpo_records is None else pluralized(drill.rpo_records, "record")
     lines = [

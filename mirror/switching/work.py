@@ -1,4 +1,4 @@
-"""Hold what a step is given, and what it has done."""
+"""Hold the input and the result of a step."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepContext:
-    """What a step needs.
+    """The input of a step.
 
     Attributes:
         scope: What is switched.
         run: The run before the step, with the facts of an attempt that a crash ended.
-        journal: Keeps what must be known before something is changed.
+        journal: Writes facts to the journal before a change.
         within_s: How long a step waits for others: writers, readers, waiting records.
         window_ms: Length of the mirror's windows.
-        folder: Where to write what is too long for the journal.
+        folder: Folder for texts that are too long for the journal.
         seen: The process' last poll of each partition, by remote topic and partition, as far as this machine has it.
         say: Shows progress.
     """

@@ -30,11 +30,11 @@ PIECES_PER_TASK = 4
 
 
 def scope_of(flow: Flow, args: Namespace) -> tuple[FlowPlan, Scope]:
-    """Return what there is to compare now of the topics that the command line names.
+    """Return the records to compare now, of the topics that the command line names.
 
     Raises:
         SettingsError: the flow replicates no such topic.
-        ClusterUnavailable: a cluster did not answer.
+        ClusterUnavailable: a cluster did not respond.
     """
     source, target = Cluster(flow.source.alias, flow.source_admin), Cluster(flow.target.alias, flow.target_admin)
     plan = present_plan(flow, source, target)
@@ -50,7 +50,7 @@ def scope_of(flow: Flow, args: Namespace) -> tuple[FlowPlan, Scope]:
 def scope_over(
     places: Sequence[PlannedPartition], maps: FlowMaps, source: Cluster, target: Cluster, *, last: int | None
 ) -> Scope:
-    """Return what there is to compare now of some partitions; raises ClusterUnavailable."""
+    """Return the records to compare now, of some partitions; raise ClusterUnavailable."""
     return Scope(
         tuple(places),
         maps.maps,

@@ -32,7 +32,7 @@ class Piece(NamedTuple):
     transforms: Transforms = ()
 
     def after(self, records: int) -> Piece:
-        """Return the rest of the piece after its first so many records."""
+        """Return the rest of the piece after its first `records` records."""
         return self._replace(source=self.source + records, target=self.target + records, records=self.records - records)
 
 
@@ -115,7 +115,7 @@ def clipped(run: OffsetRun, source_start: int, target_start: int) -> OffsetRun:
 
 
 def newest(runs: list[OffsetRun], last: int | None) -> list[OffsetRun]:
-    """Return the end of the runs, so many records of it."""
+    """Return the newest `last` records of the runs."""
     if last is None:
         return runs
     kept: list[OffsetRun] = []

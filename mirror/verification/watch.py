@@ -32,7 +32,7 @@ log = logging.getLogger("mirror")
 def due(pieces: Iterable[Piece], until: Mapping[TopicPartition, int], *, most: int) -> tuple[list[Piece], int]:
     """Choose the pieces of the next round: of each partition the oldest after `until`.
 
-    Partitions alternate, a piece each, until so many records are chosen; the last piece is cut.
+    Partitions alternate, a piece each, until `most` records are chosen; the last piece is cut.
 
     Returns:
         The pieces, and how many records are left for later rounds.
@@ -61,7 +61,7 @@ def due(pieces: Iterable[Piece], until: Mapping[TopicPartition, int], *, most: i
 
 
 def newest_only(pieces: Iterable[Piece], last: int) -> dict[TopicPartition, int]:
-    """Return the source offset of each partition at which its newest so many records begin."""
+    """Return the source offset at which each partition's newest `last` records start."""
     runs: dict[TopicPartition, list[OffsetRun]] = {}
     for piece in pieces:
         runs.setdefault(TopicPartition(piece.topic, piece.partition), []).append(
@@ -72,13 +72,13 @@ def newest_only(pieces: Iterable[Piece], last: int) -> dict[TopicPartition, int]
 
 @dataclass(slots=True)
 class Progress:
-    """How far each partition was compared, and what has been wrong so far."""
+    """The compared end of each partition, and the differences so far."""
 
     until: dict[TopicPartition, int] = field(default_factory=dict)
     wrong: int = 0
 
     def took(self, pieces: Iterable[Piece], found: Mapping[TopicPartition, Finding]) -> list[str]:
-        """Record a round; return log lines. What could not be read is read again."""
+        """Record a round; return log lines. Pieces that could not be read are read again."""
         lines = []
         for piece in pieces:
             finding = found[TopicPartition(piece.topic, piece.partition)]

@@ -1,4 +1,4 @@
-"""Measure which alerts a failure fires, and after how long: the table of docs/observability.md.
+"""Measure which alerts a failure fires, and after how long: the table of docs/results/alerts.md.
 
 Each failure has clusters, an appliance, a Prometheus and an Alertmanager of its own, with the configuration and the rules as they
 are: 15 seconds between scrapes, and every rule's own times. `python -m tests.benchmarks.alerts --help`.
@@ -310,7 +310,7 @@ def attempt(name: str, minutes: float) -> list[Fired] | str:
 
 
 def table(found: dict[str, list[Fired] | str]) -> str:
-    """Return the table of docs/observability.md."""
+    """Return the table of docs/results/alerts.md."""
     lines = ["| failure | alert | severity | after | who gets it |", "|---|---|---|---|---|"]
     for name, fired in found.items():
         if isinstance(fired, str) or not fired:

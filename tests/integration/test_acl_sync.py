@@ -27,7 +27,7 @@ def acl(topic: str, operation: str = "READ", permission: str = "ALLOW", principa
     return Acl(topic, principal, "*", operation, permission)
 
 
-def test_readers_of_a_topic_may_read_the_remote_one_and_plan_tells_before(tmp_path, topic):
+def test_acls_to_read_a_topic_are_copied_and_shown_by_plan(tmp_path, topic):
     remote = f"primary.{topic}"
     with (
         Broker.start("guarded-a", tmp_path / "a", overrides=GUARDED) as source,

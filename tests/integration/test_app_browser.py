@@ -121,7 +121,7 @@ def test_a_group_shows_the_command_that_prints_its_offsets(app, page):
     shows(page, "kafka-mirror translate connect-mirror-maker.properties 'primary->backup' --group shop")
 
 
-def test_a_partition_explains_its_verdict(app, page):
+def test_a_partition_explains_its_status(app, page):
     visit(page, f"{app}/partition?group=shop&cluster=primary&topic=browser-orders&partition=0")
     shows(page, "shop: browser-orders-0")
     shows(page, "Why:")
@@ -230,7 +230,7 @@ def test_a_fleet_opens_the_pages_of_each_mirror(chromium, primary, backup, tmp_p
         page.close()
 
 
-def test_behind_a_door_nobody_reads_without_the_login(app, chromium, primary, backup, tmp_path):
+def test_a_protected_inspector_shows_nothing_without_the_login(app, chromium, primary, backup, tmp_path):
     own = identity("127.0.0.1")
     (tmp_path / "door.pem").write_text(own.pem + own.key_pem)
     file = settings_of(

@@ -155,7 +155,7 @@ def _worst() -> Panel:
     return panel
 
 
-def test_the_preview_shows_every_panel_and_says_what_it_is(stalled):
+def test_the_preview_shows_every_panel_and_is_marked_as_preview(stalled):
     page = preview(stalled)
     assert "Preview, not Grafana" in page
     for _, panel in PANELS:
@@ -164,7 +164,7 @@ def test_the_preview_shows_every_panel_and_says_what_it_is(stalled):
     assert page.count('class="empty"') <= sum(bool(panel.may_be_empty) for _, panel in PANELS)
 
 
-def test_a_source_that_is_down_is_seen_and_its_numbers_are_told_to_be_old(tmp_path):
+def test_a_source_that_is_down_is_shown_with_old_values_marked(tmp_path):
     with store(tmp_path, "source down") as server:
         # What depends on the source's log ends is unknown, and has no number; all else is shown.
         unknown = [expr for _, panel, expr in unanswered(server) if not panel.may_be_empty]

@@ -312,7 +312,7 @@ def test_a_group_fails_over_and_back_and_reads_each_record_once(primary, backup,
     ]
     bad = kafka_mirror("translate", running.file, "primary->moon", "--group", group)
     assert (bad.returncode, bad.stderr.count("\n")) == (2, 1)
-    assert '"primary->moon" names no two clusters; expected A->B of backup, primary' in bad.stderr
+    assert '"primary->moon" does not name two clusters; expected A->B of backup, primary' in bad.stderr
 
 
 def committed(cluster, group: str, topic: str) -> tuple[int, str]:

@@ -267,7 +267,7 @@ def test_logs_are_filled_compared_and_shortened(broker, topic):
     played(broker, scene)
 
 
-def test_a_groups_offsets_and_the_bounds_of_logs_are_told(broker, topic):
+def test_a_groups_offsets_and_the_bounds_of_logs_are_returned(broker, topic):
     create(broker, topic, 2)
     group, options = f"g-{topic}", client_options({"bootstrap.servers": broker.bootstrap})
 

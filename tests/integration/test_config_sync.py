@@ -41,7 +41,7 @@ def own(cluster, topic: str) -> dict[str, str]:
     return {name: setting.value for name, setting in found.items() if setting.is_own}
 
 
-def test_settings_follow_the_source_and_plan_tells_before(primary, backup, topic, tmp_path):
+def test_settings_follow_the_source_and_plan_shows_the_changes(primary, backup, topic, tmp_path):
     remote = f"primary.{topic}"
     create(primary, topic, cleanup_policy="compact", min_insync_replicas="1", segment_ms="70000")
     create(backup, remote, retention_bytes="12345", segment_ms="80000")
@@ -81,7 +81,7 @@ def test_settings_follow_the_source_and_plan_tells_before(primary, backup, topic
     assert f"{remote} changed on backup: cleanup.policy=compact, retention.bytes back" in appliance.log.read_text()
 
 
-def test_drift_is_told_where_nothing_is_to_be_changed(primary, backup, topic, tmp_path):
+def test_drift_is_reported_if_the_sync_is_off(primary, backup, topic, tmp_path):
     create(primary, topic, cleanup_policy="compact")
     create(backup, f"primary.{topic}", retention_bytes="12345")
     switched_off = EXTRA.replace("sync.topic.configs.enabled = true", "sync.topic.configs.enabled = false")

@@ -20,7 +20,7 @@ MODES = {"at least once": "", "exactly once": "backup.exactly.once.source.suppor
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_a_power_cut_took_from_the_target_is_copied_again_in_its_place(primary, topic, tmp_path: Path, mode):
+def test_records_that_a_power_cut_took_from_the_target_are_copied_again_in_order(primary, topic, tmp_path: Path, mode):
     idle, busy = f"{topic}-idle", f"{topic}-busy"
     now_ms = int(time.time() * 1000)  # older records would share no segment with a marker
     for name in (idle, busy):

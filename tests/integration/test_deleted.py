@@ -53,7 +53,7 @@ def clusters(tmp_path: Path):
         yield source, target
 
 
-def test_a_deleted_topic_stays_deleted_whatever_still_follows_it(tmp_path: Path, clusters, topic):
+def test_a_deleted_topic_stays_deleted_while_clients_still_follow_it(tmp_path: Path, clusters, topic):
     """Two source topics, one with a group, and a remote topic are deleted under the mirror and the lag inspector."""
     source, target = clusters
     kept, gone, unread = f"{topic}-kept", f"{topic}-gone", f"{topic}-unread"

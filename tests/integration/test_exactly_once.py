@@ -45,7 +45,7 @@ def arrived(backup, topic: str) -> int:
     return end_offset(backup, f"primary.{topic}", 0)
 
 
-def test_a_backlog_and_a_load_cross_in_transactions(appliance, primary, backup, topic):
+def test_a_backlog_and_a_load_are_mirrored_in_transactions(appliance, primary, backup, topic):
     write(primary, topic, rows(20_000))
     with load(primary, topic):
         flows(backup, f"primary.{topic}", more=1_500)

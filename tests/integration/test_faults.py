@@ -164,7 +164,7 @@ def test_a_hidden_source_topic_stays_in_the_flow_with_unknown_status(tmp_path, b
             assert differences(guarded, backup, topic, f"primary.{topic}") == []
 
 
-def test_what_retention_took_is_counted_with_its_range_and_the_rest_arrives(appliance, primary, backup, topic):
+def test_records_lost_by_retention_are_counted_with_their_range(appliance, primary, backup, topic):
     remote = f"primary.{topic}"
     write(primary, topic, rows(40))
     await_replicated(appliance, primary, topic, remote)
@@ -184,7 +184,7 @@ def test_what_retention_took_is_counted_with_its_range_and_the_rest_arrives(appl
     assert values(backup, remote, 0) == [row[1] for row in [*rows(40), *rows(65, start=75)]]
 
 
-def test_compacted_batches_cross_though_they_have_gaps(primary, backup, topic, tmp_path: Path):
+def test_compacted_batches_with_gaps_are_mirrored(primary, backup, topic, tmp_path: Path):
     create(
         primary,
         topic,

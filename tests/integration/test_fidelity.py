@@ -88,7 +88,7 @@ def stored(cluster, topic: str, partition: int = 0) -> list[Batch]:
 
 
 @pytest.mark.parametrize("codec", sorted(CODECS))
-def test_every_codec_crosses_and_is_kept(mirror, primary, backup, topic, codec):
+def test_every_codec_is_mirrored_and_kept(mirror, primary, backup, topic, codec):
     create(primary, topic)
     write(primary, topic, rows(700), **BIG, **{"compression.type": codec})
     await_replicated(mirror, primary, topic, f"primary.{topic}")
@@ -173,7 +173,7 @@ def test_an_open_transaction_holds_only_its_own_partition(mirror, primary, backu
     assert differences(backup, primary, topic, f"backup.{topic}") == []
 
 
-def test_what_is_mirrored_does_not_come_back(mirror, primary, backup, topic):
+def test_mirrored_records_do_not_return_to_their_source(mirror, primary, backup, topic):
     """Both directions match this topic on both clusters; neither mirrors the other's remote topic."""
     create(primary, topic)
     create(backup, topic)
@@ -199,7 +199,7 @@ def alter(cluster, topic: str, **config: str) -> None:
     admin.incremental_alter_configs([resource])[resource].result(30)
 
 
-def test_records_near_the_size_limit_cross(mirror, primary, backup, topic):
+def test_records_near_the_size_limit_are_mirrored(mirror, primary, backup, topic):
     create(primary, topic, max_message_bytes="4000000")
     write(primary, topic, big(5, 3_900_000), **{"message.max.bytes": 4_000_000})
     await_replicated(mirror, primary, topic, f"primary.{topic}")

@@ -22,7 +22,7 @@ MODES = {"at least once": "", "exactly once": "backup.exactly.once.source.suppor
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_was_lost_skipped_repeated_and_refused_is_in_the_ledger_once(primary, backup, topic, tmp_path, mode):
+def test_lost_skipped_repeated_and_refused_records_are_in_the_ledger_once(primary, backup, topic, tmp_path, mode):
     lost, moved, refused = (f"{topic}-{what}" for what in ("lost", "moved", "refused"))
     for name in (lost, moved):
         create(primary, name)

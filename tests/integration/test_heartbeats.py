@@ -21,7 +21,7 @@ mirror.heartbeats.all.pairs = true
 """
 
 
-def test_a_flow_beats_and_carries_the_other_sides_heartbeats_on(primary, backup, alias, tmp_path):
+def test_a_flow_writes_heartbeats_and_mirrors_those_of_its_source(primary, backup, alias, tmp_path):
     beats(primary, backup, alias, tmp_path)
 
 

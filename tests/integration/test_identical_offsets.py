@@ -346,7 +346,7 @@ def test_a_topic_that_differs_is_created_again_by_a_command(primary, backup, top
 
 
 @pytest.mark.nightly
-def test_consumers_go_on_with_the_sources_offsets(mirror, primary, backup, topic, isolation, tmp_path):
+def test_consumers_continue_with_the_sources_offsets(mirror, primary, backup, topic, isolation, tmp_path):
     """A Java consumer, one of librdkafka, and one that keeps its offsets outside of Kafka: all copied verbatim."""
     remote = f"primary.{topic}"
     create(primary, topic)

@@ -63,7 +63,7 @@ def java():
 
 @settings(max_examples=EXAMPLES, derandomize=True)
 @given(pattern=expressions, given_names=st.lists(names, min_size=10, max_size=10, unique=True))
-def test_whatever_is_taken_matches_what_java_matches(java, pattern, given_names):
+def test_every_accepted_pattern_matches_what_java_matches(java, pattern, given_names):
     try:
         ours = compiled(pattern)
     except RegexError:
@@ -73,7 +73,7 @@ def test_whatever_is_taken_matches_what_java_matches(java, pattern, given_names)
     assert [name for name in given_names if ours.matches(name)] == java(pattern, given_names)
 
 
-def test_the_table_is_what_java_says(java):
+def test_the_table_has_javas_results(java):
     """The unit tests' table is as old as the patterns in it."""
     names, matched = table()
     assert matched == {pattern: java(pattern, names) for pattern in matched}

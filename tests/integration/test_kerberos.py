@@ -190,7 +190,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("kind", REFUSALS)
-def test_who_has_no_ticket_is_told_why_in_one_line(primary, keytab, kind):
+def test_a_client_without_a_ticket_gets_the_reason_in_one_line(primary, keytab, kind):
     jaas, reason = REFUSALS[kind]
     path = keytab.partition('keyTab="')[2].partition('"')[0]
     with pytest.raises(ClusterUnavailable) as refused:

@@ -70,7 +70,7 @@ def test_a_ring_of_clusters_is_closed_for_nobodys_records(primary, backup, far, 
         assert f"{topic}-own" not in errors(last).split(ROUND)[0].splitlines()[-1]
 
 
-def test_what_a_mirror_brought_that_has_ended_does_not_go_back(primary, backup, topic, tmp_path):
+def test_records_of_a_mirror_that_has_ended_do_not_return(primary, backup, topic, tmp_path):
     """Nobody has said where the way back begins, and from the start all of it would come twice."""
     first = put(primary, topic, "first")
     with mesh(tmp_path / "1", {"a": primary.bootstrap, "b": backup.bootstrap}, ["a->b"], topic):

@@ -115,7 +115,7 @@ def test_ages_and_latencies_follow_the_clocks_after_restarts_and_backlogs(
         assert latency_s / count > 3.0, "the backlog's wait is part of its latency"
 
 
-def test_records_of_a_clock_that_is_ahead_are_told_as_they_are(primary, backup, topic, remote, tmp_path: Path):
+def test_ages_of_records_from_a_clock_that_is_ahead_are_below_zero(primary, backup, topic, remote, tmp_path: Path):
     written = Written(primary, topic)
     with RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic) as appliance:
         await_replicated(appliance, primary, topic, remote)

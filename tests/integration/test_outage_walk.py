@@ -231,7 +231,7 @@ def test_workers_that_die_make_nothing_unknown_that_polls_know(places: Places):
     eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="all is level")
 
 
-def test_a_worker_that_stands_still_hides_no_record_that_waits(places: Places):
+def test_a_worker_that_hangs_hides_no_waiting_record(places: Places):
     eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="all is level")
     source = places.clusters["source"].broker
     asleep = places.appliance.workers()
@@ -288,7 +288,7 @@ def test_a_frozen_process_of_two_is_unknown_on_boards_until_the_takeover(places:
     eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="one process serves all")
 
 
-def test_a_prometheus_that_stands_still_is_asked_by_boards_alone(places: Places):
+def test_a_prometheus_that_hangs_affects_boards_only(places: Places):
     eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="all is level")
     (server,) = [pid for pid, command in descendants(os.getpid()).items() if "prometheus --config" in command]
     os.kill(server, signal.SIGSTOP)

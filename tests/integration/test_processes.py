@@ -109,7 +109,7 @@ def test_a_process_with_a_copy_of_the_state_folder_shares_the_slots(processes, p
     assert all(turn <= 3 for turn in turns), turns
 
 
-def test_two_processes_share_the_slots_and_the_rest_goes_on_when_one_stops(processes, primary, backup, topic):
+def test_two_processes_share_the_slots_and_one_continues_if_the_other_stops(processes, primary, backup, topic):
     first = processes.one_more()
     with load(primary, topic, partitions=PARTITIONS):
         eventually(lambda: first.slots() == 2, within_s=30, because="who is alone serves all slots")

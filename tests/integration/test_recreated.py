@@ -339,7 +339,8 @@ def test_a_rebuilt_target_is_logged_and_handled_by_the_policy(tmp_path: Path, pr
             assert values(rebuilt, f"restart.{names['restart']}", 0) == payload([*OLD, *NEW])
             assert values(rebuilt, f"continue.{names['continue']}", 0) == payload(NEW)
         text = running.file.read_text()
-        warning = f"backup knows nothing of this flow, which had replicated {names['restart']}-0 up to offset {len(OLD)} (group"
+        had = f"which had replicated {names['restart']}-0 up to offset {len(OLD)} (group"
+        warning = f"backup has no positions of this flow, {had}"
         assert warning in running.log.read_text()
     with Broker.start("again", tmp_path / "again") as again:
         running.file.write_text(

@@ -78,7 +78,7 @@ def racks(tmp_path_factory) -> Iterator[Racks]:
         yield Racks([first, *others])
 
 
-def test_a_leader_names_the_replica_in_our_rack_which_then_is_read(racks, topic):
+def test_the_replica_in_the_mirrors_rack_is_read(racks, topic):
     racks.create(topic)
     written = rows(20)
     write(racks, topic, written)
@@ -104,7 +104,7 @@ def test_a_leader_names_the_replica_in_our_rack_which_then_is_read(racks, topic)
     assert found == [value for _, value, *_ in written]
 
 
-def test_what_a_mirror_in_another_rack_copies_is_whole(racks, backup, topic, tmp_path):
+def test_a_mirror_in_another_rack_copies_every_record(racks, backup, topic, tmp_path):
     racks.create(topic)
     write(racks, topic, rows(500))
     with RunningAppliance(
@@ -152,5 +152,4 @@ def test_a_truncated_log_is_read_from_its_first_different_offset(racks, backup, 
     racks.node(LEADER).restart()
     expected = [value for _, value, *_ in rows(150) + rows(100, start=1000)]
     assert [message.value() for message in messages(backup, remote)] == expected
-    assert f"{topic}-0: the source's log was truncated: its records from offset 100 on" in told
-    assert "read up to offset 149" in told
+    assert f"{topic}-0: the source's log was truncated: the target keeps offsets 100 to 149" in told

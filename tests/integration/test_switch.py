@@ -329,7 +329,7 @@ def killed_when_each_step_begins(clusters: Pair, steps: Sequence[Step]) -> None:
     assert run["state"] == "done"
 
 
-def test_what_stands_in_the_way_is_named_and_what_was_begun_is_taken_back(tmp_path, topic):
+def test_blockers_of_a_switch_are_named_and_an_abort_reverts_it(tmp_path, topic):
     with pair(tmp_path, [topic]) as clusters:
         plan = clusters.run("switch", FLOW, "--dry-run")
         assert plan.returncode == 5

@@ -270,9 +270,9 @@ def test_positions_are_set_while_stopped_and_topics_paused_while_running(primary
         await_replicated(running, primary, topic, remote)
     assert [end_offset(backup, name, 0) for name in (remote, f"{topic}.{other}")] == [73, 8]
     for arguments, complaint in {
-        ("set", "--to", "soon"): '--to: "soon" is no position. Write earliest, latest, an offset, or a time such as',
+        ("set", "--to", "soon"): '--to: "soon" is not a position. Write earliest, latest, an offset, or a time such as',
         ("set", "--to", "44"): f"--to: 44 is not in {topic}-0, whose offsets are 0 to 43.",
-        ("show", "--topic", "nothing"): "replicates no partition that was asked for",
+        ("show", "--topic", "nothing"): "replicates no such partition",
     }.items():
         bad = positions(running, *arguments, *([] if "--topic" in arguments else ["--topic", topic]))
         assert (bad.returncode, bad.stderr.count("\n")) == (2, 1)

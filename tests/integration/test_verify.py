@@ -34,7 +34,7 @@ def table_of(text: str) -> list[list[str]]:
 
 
 @pytest.mark.spark
-def test_what_is_mirrored_is_compared_and_what_is_not_is_found(primary, backup, topic, tmp_path):
+def test_mirrored_records_are_compared_and_differences_are_found(primary, backup, topic, tmp_path):
     remote = f"primary.{topic}"
     create(primary, topic, 2)
     for partition in (0, 1):

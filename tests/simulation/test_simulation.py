@@ -31,7 +31,7 @@ TRIES = 60  # seeds within which a broken mirror is noticed
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_whatever_fails_each_record_arrives_once_and_in_order(mode):
+def test_each_record_arrives_once_and_in_order_after_any_failure(mode):
     summary = Summary(mode)
     for outcome in play_for(mode, FIRST_SEED, until_s=time.monotonic() + PLAYED_S, summary=summary):
         assert outcome.is_good, f"{outcome}\nreplay: {summary.replay(outcome)}"

@@ -84,7 +84,7 @@ def test_rows_as_the_page_lag_chooses_them(get, query, groups):
         ("/api/v1/rows?status=bad", f'status="bad" is invalid. Valid: {", ".join(Status.__members__)}'),
     ],
 )
-def test_what_is_not_understood_is_refused(get, path, said):
+def test_an_invalid_request_returns_400_and_names_its_fault(get, path, said):
     code, answer = get(path)
     assert code == 400
     assert answer["error"].startswith(said)

@@ -143,7 +143,7 @@ def everything(test: AppTest) -> str:
     return "\n".join(str(element.value) for element in elements)
 
 
-def test_a_healthy_overview_says_so(monkeypatch):
+def test_the_overview_of_a_healthy_flow_shows_healthy(monkeypatch):
     test = opened(monkeypatch, HEALTHY)
     assert test.title[0].value == r"a\-\>b is healthy"
     assert "The partition is OK." in everything(test)
@@ -187,7 +187,7 @@ def test_alerts_are_a_strip_with_the_worst_first(monkeypatch):
     assert [each.value.split("**")[1] for each in fold.markdown[:2]] == ["Stalled", "Late"]
 
 
-def test_without_flows_the_page_says_what_to_look_for(monkeypatch):
+def test_without_flows_the_page_names_what_to_check(monkeypatch):
     assert "Check that topics match" in everything(opened(monkeypatch, Snapshot(time_s=0.0, rows=())))
 
 
@@ -214,7 +214,7 @@ def test_a_sentence_more_moves_nothing_below_it(monkeypatch):
     assert places(replace(HEALTHY, problems=(Problem("a is cut off"), Problem("b, too")))) == places(HEALTHY)
 
 
-def test_a_poll_that_fails_is_told_and_logged(monkeypatch, caplog):
+def test_a_failed_poll_is_shown_and_logged(monkeypatch, caplog):
     class Broken(Polls):
         def poll(self):
             raise RuntimeError("secret detail")
@@ -250,7 +250,7 @@ def test_old_numbers_are_called_old():
     assert "60 s old" in watch.trouble(snapshot, snapshot.time_s + 60)[0].sentence
 
 
-def test_the_lag_page_filters_as_the_address_says(monkeypatch):
+def test_the_lag_page_filters_by_the_parameters_of_its_address(monkeypatch):
     rows = (flow(), STALLED, consumer(), consumer("audit", "payments", 3, offset=1, end=50))
     test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "partitions")
     assert len(test.dataframe[0].value) == 4
@@ -315,7 +315,7 @@ def test_time_lag_is_drawn_where_it_is_known():
     assert past_of([], [], now=(1.0, None)).empty
 
 
-def test_the_partition_page_tells_the_last_error_or_that_nobody_tells_it(monkeypatch):
+def test_the_partition_page_shows_the_last_error_if_there_is_one(monkeypatch):
     errors = LastErrors()
     errors.record(("a", "b", "a.payments", "3"), "the target refuses source offset 5", now_s=1_700_000_000.0)
     stalled = Snapshot(time_s=0.0, rows=(STALLED,))
@@ -348,7 +348,7 @@ def test_the_topic_page_shows_every_partition_of_a_topic(monkeypatch):
     assert "No such topic" in everything(test)
 
 
-def test_the_groups_page_says_what_a_fail_over_would_mean(monkeypatch):
+def test_the_groups_page_shows_the_cost_of_a_failover_per_group(monkeypatch):
     rows = (flow("payments", 3, offset=40, end=50, waits=30.0), consumer("shop", "payments", 3, offset=35, end=50))
     test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "groups")
     (line,) = test.dataframe[0].value.to_dict("records")
@@ -357,7 +357,7 @@ def test_the_groups_page_says_what_a_fail_over_would_mean(monkeypatch):
     assert line["Oldest"] == "30.0 s"
 
 
-def test_the_groups_page_shows_what_the_checkpoints_say(monkeypatch):
+def test_the_groups_page_shows_the_state_of_each_offset(monkeypatch):
     recorder = Recorder()
     row = CheckpointReport("a", "b", foreign=0)
     rows = [
@@ -401,7 +401,7 @@ def test_a_group_shows_where_it_resumes_and_the_command(monkeypatch):
     assert test.code[-1].value == "kafka-mirror translate mirror.properties 'a->b' --group 'my shop'"
 
 
-def test_the_health_page_shows_what_the_appliance_says_of_itself(monkeypatch):
+def test_the_health_page_shows_failed_and_passed_checks(monkeypatch):
     recorder = Recorder()
     recorder.windows.record([report(turn=(30.0, 0))], now_s=1_700_000_000.0)
     recorder.record_query("lane-0", is_active=True)
@@ -418,7 +418,7 @@ def test_the_health_page_shows_what_the_appliance_says_of_itself(monkeypatch):
     assert not [what for what, _ in shown if what.startswith("lag_")]  # topics have pages of their own
 
 
-def test_without_an_appliance_the_health_page_is_a_sentence(monkeypatch):
+def test_without_a_process_the_health_page_shows_that_it_does_not_respond(monkeypatch):
     test = opened(monkeypatch, HEALTHY, "health", metrics_listen=("127.0.0.1", 1))
     assert "does not respond" in test.warning[0].value
 
@@ -432,7 +432,7 @@ def test_a_prometheus_that_does_not_answer_is_a_sentence(monkeypatch):
     for page, unknown in (("incidents", "earlier events are unknown"), ("overview", "alerts are unknown")):
         test = opened(monkeypatch, HEALTHY, page, **dead)
         assert test.warning[0].value == plain(f"Prometheus at http://127.0.0.1:1 cannot be read, so {unknown}.")
-        assert "does not answer" in test.expander[0].code[0].value
+        assert "does not respond" in test.expander[0].code[0].value
 
 
 def test_the_past_is_read_from_series_that_the_rules_record():
@@ -563,7 +563,7 @@ def test_rows_are_narrowed_by_what_a_deep_link_names(asked, groups):
     assert [row.group for row in narrowed(HEALTHY.rows, **asked)] == groups
 
 
-def test_flows_are_summed_up_with_their_worst_verdict():
+def test_a_flow_summary_has_the_worst_status():
     (summary,) = summaries(Snapshot(time_s=0.0, rows=(flow(), STALLED, consumer())))
     assert (summary.partitions, summary.fresh, summary.lag, summary.lag_seconds) == (2, 0.5, 45, 900.0)
     assert summary.worst == Status.STALL
@@ -591,7 +591,7 @@ def test_settings_that_differ_are_those_of_the_flow_and_topic():
     assert differing_settings(status_of(text), "a->b", "a.other") is None
 
 
-def test_the_fail_over_page_shows_a_switch_as_it_goes(monkeypatch, tmp_path):
+def test_the_failover_page_shows_a_running_switch(monkeypatch, tmp_path):
     file = tmp_path / "m.properties"
     file.write_text(
         "clusters=a,b\na.bootstrap.servers=a:1\nb.bootstrap.servers=b:1\na->b.enabled=true\na->b.topics=p.*\n"

@@ -85,7 +85,7 @@ def test_the_region_is_in_the_brokers_names(brokers, region):
     assert oauth.region_of(brokers.split(",")) == region
 
 
-def test_behind_names_of_ones_own_the_region_is_that_of_the_environment(monkeypatch):
+def test_for_a_custom_host_name_the_region_is_from_the_environment(monkeypatch):
     refused_by_key_without_secrets(java(brokers="kafka.internal:9098"), "sasl.mechanism", "contain an AWS region")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "ap-south-1")
     made = clients.client_options(java(brokers="kafka.internal:9098"))
@@ -101,11 +101,11 @@ def test_behind_names_of_ones_own_the_region_is_that_of_the_environment(monkeypa
         (java(sasl_mechanism="PLAIN"), "sasl.client.callback.handler.class", "IAMClientCallbackHandler"),
     ],
 )
-def test_what_is_refused_is_named(given, key, named):
+def test_a_refused_setting_is_named(given, key, named):
     refused_by_key_without_secrets(given, key, named)
 
 
-def test_no_credentials_are_told_as_no_token(monkeypatch):
+def test_missing_credentials_raise_no_token(monkeypatch):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(NoToken, match="no credentials"):

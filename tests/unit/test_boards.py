@@ -172,7 +172,7 @@ def test_a_row_of_each_flow_is_repeated_over_the_flows_that_a_query_names():
     assert found.groupdict() == {"text": "eu-1->us", "value": 'source="eu-1",target="us"'}
 
 
-def test_what_names_one_flow_is_in_a_repeated_row_alone():
+def test_only_repeated_rows_use_the_flow_variable():
     for board in BOARDS.values():
         for row in board.rows:
             for panel in row.panels:

@@ -37,7 +37,7 @@ MAP = OffsetMap([OffsetRun(10, 100, 10), OffsetRun(22, 110, 5)])
         (9, None, None, None, State.NOTHING_YET),
     ],
 )
-def test_what_becomes_of_an_offset(upstream, offsets, position, downstream, state):
+def test_each_offset_gets_its_translation_and_its_state(upstream, offsets, position, downstream, state):
     metadata = "theirs" if state is State.TRANSLATED else ""  # it may be about the exact place
     assert translated(upstream, offsets, position, "theirs") == (upstream, downstream, state, metadata)
 
@@ -57,7 +57,7 @@ def test_an_idle_group_is_moved_forward_and_not_beyond_the_log_end(there, downst
     assert moved(there, downstream, end) is state
 
 
-def test_only_groups_that_nobody_reads_with_are_idle():
+def test_only_groups_without_members_are_idle():
     states = ("", "Empty", "Dead", "Stable", "PreparingRebalance", "CompletingRebalance", "Unknown", "Assigning")
     assert [state for state in states if is_idle(state)] == ["", "Empty", "Dead"]
 

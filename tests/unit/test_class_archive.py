@@ -41,7 +41,7 @@ def test_the_first_run_writes_it_and_the_second_uses_it(tmp_path):
     assert archive_in(cache, java).jvm_option() == f"-XX:SharedArchiveFile={next(cache.glob('*.jsa'))}"
 
 
-def test_what_was_not_written_in_time_is_not_tried_again_at_each_start(tmp_path):
+def test_an_archive_that_was_not_written_in_time_is_not_tried_at_each_start(tmp_path):
     """On a machine with too much to do each start would write one, each end wait for it, and nobody keep it."""
     java, cache = a_java(tmp_path), tmp_path / "cache"
     late = written(archive_in(cache, java).jvm_option())
@@ -68,7 +68,7 @@ def test_another_java_gets_another(tmp_path):
     assert archive_in(cache, java).jvm_option().startswith("-XX:ArchiveClassesAtExit=")
 
 
-def test_what_killed_runs_left_is_removed(tmp_path):
+def test_files_of_killed_runs_are_removed(tmp_path):
     old, new = tmp_path / "spark-1.partial", tmp_path / "spark-2.partial"
     old.touch()
     new.touch()

@@ -106,7 +106,7 @@ def test_patterns_are_read_as_mirrormaker_1_reads_them(text, expected):
         (["--whitelist", "a", "--num.streams", "0"], 'tasks.max: "0" is not an integer of at least 1'),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_line(asked, options, expected):
+def test_an_unsupported_option_is_refused_in_one_line(asked, options, expected):
     with pytest.raises(SettingsError, match=expected) as refused:
         settings_given(asked(*options), {})
     assert len(str(refused.value).splitlines()) == 1
@@ -123,7 +123,7 @@ def test_files_of_the_old_clients_and_of_one_name_are_refused(asked, tmp_path):
         settings_given(parsed, {})
 
 
-def test_options_without_meaning_say_why(asked):
+def test_options_without_effect_are_logged_with_the_reason(asked):
     lines = list(needless_options(asked("--include", "a", "--abort.on.send.failure", "false", "--new.consumer")))
     assert [line.split(" has no effect")[0] for line in lines] == ["--abort.on.send.failure", "--new.consumer"]
 

@@ -84,7 +84,7 @@ def played(
     on_loop(run, of_workers=of_workers)
 
 
-def test_requests_under_way_are_answered_in_their_order_over_one_connection(caplog):
+def test_requests_in_flight_share_one_connection_and_keep_their_order(caplog):
     async def scene(server: FakeBroker, client: Client) -> None:
         answers = await asyncio.gather(*(client.ask(1, init_producer_id(None, n)) for n in range(50)))
         assert {answer.producer_id for answer in answers} == {7}
@@ -133,7 +133,7 @@ def test_a_broker_too_old_for_api_versions_is_named():
     played(scene, broker=Old)
 
 
-def test_what_was_not_sent_and_what_may_have_been_done_are_told_apart(caplog):
+def test_an_unsent_request_differs_from_one_with_unknown_outcome(caplog):
     async def scene(server: FakeBroker, client: Client) -> None:
         await client.ask(1, init_producer_id(None, 0))
         server.held = asyncio.Event()
@@ -205,7 +205,7 @@ def test_an_answer_that_came_while_the_loop_stood_still_is_read(new_loop):
             loop.close()
 
 
-def test_who_gives_up_waiting_disturbs_no_other_request():
+def test_a_cancelled_request_disturbs_no_other_request():
     async def scene(server: FakeBroker, client: Client) -> None:
         server.held = asyncio.Event()
         first = asyncio.create_task(client.ask(1, init_producer_id(None, 0)))
@@ -221,10 +221,10 @@ def test_who_gives_up_waiting_disturbs_no_other_request():
 @pytest.mark.parametrize(
     "answer", [b"\0\0\0\x63" + b"\0" * 40, b"HTTP/1.1 400 Bad Request"], ids=["another's answer", "no answer"]
 )
-def test_who_does_not_speak_the_protocol_is_left(answer):
+def test_a_malformed_response_ends_the_request(answer):
     async def scene(server: FakeBroker, client: Client) -> None:
         server.handlers[INIT] = lambda *_: answer
-        with pytest.raises(MalformedError, match="answers what it was not asked"):
+        with pytest.raises(MalformedError, match="sends an unexpected response"):
             await client.ask(1, init_producer_id(None, 0))
 
     played(scene, of_workers=True)
@@ -302,7 +302,7 @@ def answers_logins(server: FakeBroker, **answer: Any) -> None:
     )
 
 
-def test_a_refused_login_says_so_and_never_the_password():
+def test_a_refused_login_is_reported_without_the_password():
     async def run() -> None:
         async with FakeBroker(api_versions={17: (0, 1), 36: (0, 2)}) as server:
             answers_logins(server, error_code=ErrorCode.sasl_authentication_failed, error_message="wrong hunter2")
@@ -383,7 +383,7 @@ def test_a_cluster_with_new_brokers_is_found_by_its_bootstrap_addresses():
     played(scene)
 
 
-def test_nobody_answers_is_told_with_the_reason_of_the_last_address():
+def test_if_no_broker_responds_the_error_has_the_reason_of_the_last_address():
     async def run() -> None:
         with pytest.raises(NotConnectedError, match=r"no broker answers: 127\.0\.0\.1:1: .*(refused|failed)"):
             await Client.opened(ClientOptions(bootstrap=("127.0.0.1:1",)))
@@ -413,7 +413,7 @@ def test_idle_connections_are_closed_and_opened_again_when_needed():
     played(scene, idle_s=0.4)
 
 
-def test_an_aborted_connection_fails_what_is_under_way_and_others_go_on():
+def test_an_aborted_connection_fails_its_requests_and_no_others():
     async def scene(server: FakeBroker, client: Client) -> None:
         await client.ask(1, init_producer_id(None, 0), Purpose.RETRY)
         server.held = asyncio.Event()
@@ -428,7 +428,7 @@ def test_an_aborted_connection_fails_what_is_under_way_and_others_go_on():
     played(scene)
 
 
-def test_a_closed_client_asks_nobody():
+def test_a_closed_client_sends_no_request():
     async def scene(server: FakeBroker, client: Client) -> None:
         await client.close()
         with pytest.raises(NotConnectedError, match="closed"):
@@ -438,7 +438,7 @@ def test_a_closed_client_asks_nobody():
     played(scene)
 
 
-def test_what_is_older_than_what_is_known_of_a_leader_changes_nothing():
+def test_metadata_with_an_older_leader_epoch_changes_nothing():
     """KIP-320: brokers learn of a new leader one after the other."""
     metadata = Metadata()
     module = answer_kinds(METADATA, 12)
@@ -493,7 +493,7 @@ def test_a_refusal_has_kafkas_name_for_it():
     assert not BrokerError(ErrorCode.message_too_large).is_retriable
 
 
-def test_buffers_of_sockets_are_as_large_as_the_file_says():
+def test_socket_buffers_have_the_sizes_of_the_settings():
     java = {"send.buffer.bytes": "300000", "receive.buffer.bytes": "200000"}
 
     async def sizes(server: FakeBroker, changes: dict[str, str]) -> list[int]:

@@ -147,7 +147,7 @@ def test_jaas_quoting(options, password):
         ({}, "bootstrap.servers", "is not set"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_key_without_secrets(java, key, named):
+def test_an_unsupported_client_setting_is_refused_by_key_without_secrets(java, key, named):
     refused_by_key_without_secrets(java, key, named)
 
 

@@ -17,7 +17,7 @@ from mirror.runtime.clock import Clock
         pytest.param([3600.0, -3599.8], [0, 3600.0], id="forward and back again"),
     ],
 )
-def test_what_a_clock_was_set_back(steps, set_back):
+def test_a_clock_that_is_set_back_is_noticed(steps, set_back):
     now = {"wall": 1_700_000_000.0, "steady": 5.0}
     clock = Clock(lambda: now["wall"], lambda: now["steady"])
     found = []

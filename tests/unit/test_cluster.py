@@ -65,7 +65,7 @@ def test_without_a_token_a_cluster_is_unavailable_at_once_with_the_reason():
         ),
     ],
 )
-def test_what_tls_or_a_login_met_is_told_once_without_address_and_time(found, refused):
+def test_a_tls_or_login_error_is_reported_once_without_address_and_time(found, refused):
     admin = Cluster("primary", NOBODY)
     timeout = KafkaException(KafkaError(KafkaError._TIMED_OUT, "Timed out"))
     admin._clients.met(KafkaError(KafkaError._TRANSPORT, "h:1: down"))
@@ -121,7 +121,7 @@ def test_a_cluster_that_was_silent_for_long_is_asked_by_new_clients(monkeypatch)
     assert admin._clients.admin is second, "not with every answer that fails"
 
 
-def test_what_a_connection_met_is_the_reason_why_nobody_answers():
+def test_a_time_out_is_reported_with_the_error_of_the_connection():
     """librdkafka tells a call of a time-out only."""
     clients = Cluster("primary", {"bootstrap.servers": "h:1"})._clients
     timed_out = KafkaException(KafkaError(KafkaError._TIMED_OUT))
@@ -133,7 +133,7 @@ def test_what_a_connection_met_is_the_reason_why_nobody_answers():
     )
     said = "[thrd:h:1/bootstrap]: h:1/bootstrap: Disconnected: connection reset by peer (after 7ms in state APIVERSION_QUERY)"
     clients._logger.warning("%s", said)
-    assert "(h:1 ends the connection before it answers: does security.protocol fit" in str(
+    assert "(h:1 closes the connection before it responds: do security.protocol and the port fit" in str(
         clients.unavailable(timed_out)
     )
     assert "(Timed out)" in str(clients.unavailable(timed_out)) or "Local: Timed out" in str(

@@ -79,7 +79,7 @@ def test_the_clock_is_read_over_one_additional_connection(api_versions):
 
 
 @pytest.mark.parametrize("api_versions", [(0, 0), (0, -1)])
-def test_a_broker_that_does_not_know_the_clock_says_since_when_others_do(api_versions):
+def test_without_a_clock_the_error_names_the_first_version_that_has_one(api_versions):
     with pytest.raises(ClockUnknown, match=r"Kafka 3\.3"):
         asked_of_a_broker(lambda: 0, api_versions=api_versions)
 
@@ -99,7 +99,7 @@ def test_the_leaders_own_time_counts():
         (replace(quorum(), topics=()), "no leader"),
     ],
 )
-def test_what_is_refused_or_left_out_is_unknown(answer, why):
+def test_a_missing_or_refused_clock_is_unknown(answer, why):
     with pytest.raises(ClockUnknown, match=why):
         leaders_clock_ms(answer)
 
@@ -112,7 +112,7 @@ def test_a_clock_differs_only_where_the_time_of_asking_cannot_explain_it():
 
 
 @given(ahead_s=st.floats(-1e6, 1e6), there_s=st.floats(0, 20), back_s=st.floats(0, 20))
-def test_a_skew_is_never_told_larger_than_it_is(ahead_s, there_s, back_s):
+def test_a_clock_skew_is_never_overestimated(ahead_s, there_s, back_s):
     asked_s = 1_700_000_000.0
     told_s = int((asked_s + there_s + ahead_s) * 1000) / 1000
     found = skew_between(asked_s, told_s, asked_s + there_s + back_s)
@@ -121,7 +121,7 @@ def test_a_skew_is_never_told_larger_than_it_is(ahead_s, there_s, back_s):
     assert abs(found - ahead_s) <= there_s + back_s + 0.0021
 
 
-def test_who_says_nothing_has_no_series():
+def test_a_cluster_without_a_clock_has_no_series():
     recorder = Recorder()
     recorder.record_cluster_clock(("a", "b"), "b", 3.0, now_s=1e12)
     assert 'kafka_mirror_cluster_clock_skew_seconds{cluster="b",source="a",target="b"} 3.0' in text(recorder)

@@ -94,7 +94,7 @@ def gone_back(
         pytest.param(13, 3, "0,10,3", id="cut in what only the map's topic knows"),
     ],
 )
-def test_it_goes_on_where_the_targets_log_ends(monkeypatch, end, position, tail):
+def test_the_position_moves_back_to_the_end_of_the_targets_log(monkeypatch, end, position, tail):
     older = MapRecord("t", 0, OffsetMap([OffsetRun(0, 10, 8)]))
     found = gone_back(monkeypatch, at_20(), end, records=[older])
     assert (found.position, found.acked, found.tail.text()) == (position, position, tail)
@@ -160,11 +160,11 @@ def test_where_the_records_of_a_log_end(monkeypatch, log, aborted, end, expected
         pytest.param(at_20(), BrokerError(ErrorCode.leader_not_available), "target", id="nobody tells"),
     ],
 )
-def test_it_stays_where_the_end_of_the_log_says_nothing(monkeypatch, partition, end, topic_id):
+def test_the_position_stays_if_the_end_of_the_log_proves_nothing(monkeypatch, partition, end, topic_id):
     assert gone_back(monkeypatch, partition, end, topic_id=topic_id).position == 20
 
 
-def test_what_was_lost_where_the_map_does_not_reach_is_in_the_ledger(monkeypatch):
+def test_records_lost_before_the_start_of_the_map_are_in_the_ledger(monkeypatch):
     found = gone_back(monkeypatch, at_20(), 5)
     assert (found.position, found.next_target_offset, found.committed) == (20, 5, None)
     assert [(gap.effect, gap.cause, gap.first, gap.last) for gap in found.gaps] == [
@@ -176,7 +176,7 @@ RUNS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 5
 
 
 @given(RUNS, st.integers(0, 60))
-def test_a_map_that_is_cut_knows_nothing_behind_and_all_before(steps, end):
+def test_a_cut_map_keeps_all_offsets_before_the_cut_and_none_after(steps, end):
     runs, source, target = OffsetMap(), 0, 0
     where: dict[int, int] = {}  # target offset of each source offset
     for more_source, more_target, count in steps:

@@ -57,7 +57,7 @@ def test_a_flow_mirrors_only_its_own_canaries(settings):
     assert [topic.source.name for topic in matched(off, there)] == ["orders"]
 
 
-def test_nobody_else_reads_a_canary_group_as_a_reader():
+def test_a_canary_group_is_not_a_consumer_group_of_users():
     assert is_own_group(CANARY)
     assert not is_own_group("billing")
 
@@ -68,7 +68,7 @@ def test_a_flow_without_canaries_cannot_be_rehearsed(settings):
 
 
 def test_drills_without_a_flow_back_are_refused(settings):
-    with pytest.raises(SettingsError, match=r"mirror.drill.enabled.*no flow has a flow back"):
+    with pytest.raises(SettingsError, match=r"mirror.drill.enabled.*no flow has a reverse flow"):
         settings(ON)
 
 
@@ -89,7 +89,7 @@ def test_a_drill_is_about_its_canary_and_a_switch_is_not(settings):
     assert switch.wants_group("billing")
 
 
-def test_drills_in_both_directions_have_books_of_their_own(settings):
+def test_drills_in_both_directions_have_separate_journals(settings):
     """Each takes away what an earlier one of its own has left, and nothing of the other."""
     both = settings(BOTH_WAYS, ON)
     there, back = (Scope.of_drill(both, name) for name in ("primary->backup", "backup->primary"))
@@ -136,7 +136,7 @@ def test_a_drill_has_passed_where_each_record_was_read_once(changes, has_passed)
     assert replace(GOOD, **changes).has_passed is has_passed
 
 
-def test_what_nobody_has_measured_is_not_told():
+def test_metrics_of_drills_that_were_not_measured_are_absent():
     assert told([], due_s=None) == {
         "last_success_timestamp_seconds": None,
         "due_timestamp_seconds": None,
@@ -206,7 +206,7 @@ def test_a_person_reads_what_came_of_it():
     assert list(drills_table([FAILED, GOOD])["Result"]) == ["failed", "passed"]
 
 
-def test_what_was_read_is_compared_with_what_was_acknowledged():
+def test_a_canary_compares_read_records_with_acknowledged_ones():
     canary = Canary(CANARY, "id", rate=1)
     canary.acked = {"a": ["id/0", "id/1"], "b": ["id/2"]}
     canary.read.update(["id/0", "id/2", "id/2"])

@@ -56,7 +56,7 @@ def value_of(rows, key):
     return shown[0][1], shown[0][2], [(old[0], old[1], old[2]) for old in shown[1:]]
 
 
-def test_all_flow_keys_are_told_with_their_defaults(explained):
+def test_all_flow_keys_are_explained_with_their_defaults(explained):
     rows = explained().flows["primary->backup"]["flow keys"]
     assert [row.key for row in rows] == [*FLOW_DEFAULTS, *TARGET_DEFAULTS]
     assert value_of(rows, "enabled") == ("true", "m.properties:4", [])
@@ -103,7 +103,7 @@ def test_consumer_layers_whatever_their_order_in_the_file(explained, lines):
     assert where == f"m.properties:{5 + lines.index(CONSUMER[2])}"
 
 
-def test_a_common_key_that_comes_twice_in_the_layers_is_told_once(explained):
+def test_a_common_key_that_is_in_two_layers_is_explained_once(explained):
     rows = explained(
         "bootstrap.servers = x:1",
         "primary->backup.source.cluster.bootstrap.servers = y:1",
@@ -132,7 +132,7 @@ def test_producers_and_admins_are_kept_apart(explained):
     assert value_of(at_target["offset-syncs producer"], "batch.size")[0] == "1"
 
 
-def test_what_is_told_of_clients_is_what_the_flow_has(explained, path):
+def test_explained_client_values_are_those_of_the_flow(explained, path):
     lines = (
         *CONSUMER,
         "backup.producer.acks = all",
@@ -147,7 +147,7 @@ def test_what_is_told_of_clients_is_what_the_flow_has(explained, path):
         assert {row.key: row.entry.value.strip() for row in sections[name]} == properties
 
 
-def test_keys_without_effect_are_told_with_the_reason_and_not_as_effective(explained):
+def test_keys_without_effect_are_explained_with_the_reason(explained):
     found = explained("offset.lag.max = 1", "primary.consumer.max.poll.records = 1", "nonsense = x")
     assert found.ignored == {
         "offset.lag.max": "offsets are translated exactly at any lag",
@@ -165,7 +165,7 @@ def test_one_flow_or_all_or_those_into_a_cluster(explained):
 
 
 def test_an_unknown_flow_is_refused_with_the_known_ones(explained):
-    message = 'm.properties: unknown flow "backup->primary" asked for, expected one of primary->backup. Correct it.'
+    message = 'm.properties: unknown flow "backup->primary"; expected one of primary->backup. Correct it.'
     with pytest.raises(SettingsError) as caught:
         explained(flow="backup->primary")
     assert str(caught.value) == message
@@ -208,7 +208,7 @@ def test_a_secret_without_a_value_is_shown_as_empty(explained):
     assert ["mirror.http.tls.key", "default"] in lines
 
 
-def test_json_says_the_same(explained):
+def test_json_has_the_content_of_the_text(explained):
     found = explained("topics = a", "primary->backup.topics = b", "nonsense = x", *SECRETS)
     text = as_json(found)
     assert "hunter2" not in text
@@ -235,7 +235,7 @@ def test_the_command(path, capsys):
     assert list(json.loads(capsys.readouterr().out)["flows"]) == ["primary->backup"]
     assert main([*arguments, "a->b"]) == 2
     assert capsys.readouterr().err == (
-        'kafka-mirror: m.properties: unknown flow "a->b" asked for, expected one of primary->backup. Correct it.\n'
+        'kafka-mirror: m.properties: unknown flow "a->b"; expected one of primary->backup. Correct it.\n'
     )
 
 
@@ -464,7 +464,7 @@ def test_documentation_exactly_once(explained):
     keys = found.flows["us-west->us-east"]["flow keys"]
     assert value_of(keys, "exactly.once.source.support") == ("enabled", "m.properties:5", [])
     assert found.ignored == {
-        "dedicated.mode.enable.internal.rest": "no process talks to another one over REST",
+        "dedicated.mode.enable.internal.rest": "processes do not use REST between each other",
         "listeners": "",
     }
 

@@ -95,7 +95,7 @@ def test_a_hostile_topic_name_stays_one_label(name):
     topic=st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\r")),
     value=st.floats(allow_nan=False),
 )
-def test_what_is_written_is_what_a_parser_reads(topic, value):
+def test_a_parser_reads_the_values_that_were_written(topic, value):
     snapshot: Mapping = {spec.name: {} for spec in CATALOGUE} | {
         "kafka_mirror_lag_records": {("a", "b", topic, "0"): value}
     }
@@ -126,7 +126,7 @@ def test_strimzi_names_are_served_when_asked_for():
     assert STRIMZI_CHECKPOINT not in plain
 
 
-def test_connects_names_of_tasks_are_served_beside_them():
+def test_connects_names_of_tasks_are_served_too():
     recorder = Recorder()
     slot = SlotReport(0.0, read_ahead_records=7, polls=4, polled_records=600, polling_s=0.5, longest_poll_s=0.25)
     first = report()._replace(records=300, duration_ms=2000.0, of_slot=slot)
@@ -217,7 +217,7 @@ def test_folded_values_are_sums_or_worst_cases():
     assert sizes(families)["kafka_mirror_partitions"] == 1  # what concerns a flow never does
 
 
-def test_what_was_dropped_is_told():
+def test_dropped_series_are_counted():
     shown = samples(exposition(full(topics=100, partitions=10), max_series=8000))
     own = [name for name, _ in shown if name.startswith("kafka_mirror")]
     assert shown["kafka_mirror_exposed_series", ()] == len(own) <= 8000

@@ -84,7 +84,7 @@ def test_live_traffic_is_within_the_objective():
         ({"stalled": ["a.t-1"], "missing": 7}, "records wait in 1 partition, and none is copied: a.t-1"),
     ],
 )
-def test_what_blocks_a_planned_switch_is_named(changes, word):
+def test_each_blocker_of_a_planned_switch_is_named(changes, word):
     found = but(**changes)
     assert found.planned is Planned.NOT_READY
     assert any(word in blocker for blocker in found.blockers), found.blockers
@@ -119,7 +119,7 @@ def test_groups_are_counted_by_how_they_would_resume():
     found = but(groups=groups, reread={"g": 0, "h": 5, "i": 7})
     assert found.groups == GroupOffsets(exact=1, rereading=1, without_offset=1, reread_records=7)
     assert found.groups_text == "1 exact, 1 would re-read 7 records, 1 cannot resume"
-    assert but(groups={}).groups_text == "none reads a topic of the flow"
+    assert but(groups={}).groups_text == "no group reads a topic of the flow"
     assert but(groups={"g": {}}, topics=5, identical_topics=5).groups_text == "1 exact; offsets are identical"
     assert (
         but(groups={"g": {}}, topics=5, identical_topics=3).groups_text
@@ -154,7 +154,7 @@ def test_unknown_is_never_within_the_objective_and_each_answer_has_a_reason(**fa
     assert found.is_healthy == is_go
 
 
-def test_facts_come_from_rows_and_from_what_the_appliance_tells():
+def test_facts_come_from_rows_and_from_metrics_of_the_process():
     def row(partition, offset, end, status=Status.OK, **more):
         return LagRow(
             group="a->b",

@@ -126,7 +126,7 @@ def test_the_replica_that_the_leader_names_is_read():
     assert asked.doubted == [], "a replica may not know yet what the leader has said"
 
 
-def test_what_a_replica_refuses_is_read_from_the_leader():
+def test_a_fetch_that_a_replica_refuses_goes_to_the_leader():
     for refusal in ([part(error=ErrorCode.offset_out_of_range)], NotConnectedError("it is gone")):
         asked, one = played([part(read_replica=REPLICA)], refusal, [part()])
         assert [(node, rack) for node, rack, _ in asked.fetches] == [
@@ -157,7 +157,7 @@ def test_an_expired_epoch_is_left_out_of_the_offset_request():
     assert (one.position, one.fetch.truncated_to, asked.doubted) == (50, None, [])
 
 
-def test_what_has_data_again_is_asked_for_all_the_time():
+def test_a_partition_that_has_data_again_is_fetched_at_once():
     """Otherwise its next record would wait for the end of a fetch that does not ask for it, half a second."""
     other = ("t", 1)
     data = stamped_batch()

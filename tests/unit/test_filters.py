@@ -75,7 +75,7 @@ def test_shared_constructs_keep_their_meaning(pattern, yes, no):
 @pytest.mark.parametrize(
     "pattern", ["orders.(", "*", "a)", "[a", "a{", "a{,3}", "a\\", "a**", "[z-a]", "a{9999999999999999}"]
 )
-def test_what_is_no_pattern_is_refused(pattern):
+def test_an_invalid_pattern_is_refused(pattern):
     with pytest.raises(RegexError, match="regular expression"):
         compile_list(["ok", pattern])
 

@@ -50,7 +50,7 @@ def test_each_state_has_its_sentence(line, status, said):
         "",
     ],
 )
-def test_what_is_well_and_small_needs_none(line):
+def test_a_small_healthy_flow_has_no_findings(line):
     assert findings(status_of(f"{line}\n"), 1000.0) == []
 
 
@@ -59,7 +59,7 @@ def slots(owned, processes):
     return "".join(f"kafka_mirror_{name}{{{FLOW}}} {value}\n" for name, value in values.items())
 
 
-def test_slots_that_nobody_serves_are_ill_only_where_this_process_is_alone():
+def test_unserved_slots_are_a_finding_only_for_a_process_that_is_alone():
     assert [finding.status for finding in findings(status_of(slots(4, 1)), 0)] == [Status.OK]
     assert [finding.status for finding in findings(status_of(slots(2, 1)), 0)] == [Status.STOP]
     assert [finding.status for finding in findings(status_of(slots(2, 2)), 0)] == [Status.OK]
@@ -70,7 +70,7 @@ def test_the_worst_is_first():
     assert [finding.status for finding in findings(status_of(text), 0)] == [Status.LOST, Status.OK]
 
 
-def test_what_limits_is_what_most_time_is_spent_on():
+def test_the_limit_is_the_activity_that_takes_most_time():
     text = "".join(
         f'kafka_mirror_slot_seconds_total{{{FLOW},slot="{slot}",spent_on="{what}"}} {seconds}\n'
         for slot in (0, 1)
@@ -84,7 +84,7 @@ def test_what_limits_is_what_most_time_is_spent_on():
     assert limit({}) == ""
 
 
-def test_a_paused_topic_partition_says_its_error_once():
+def test_a_paused_partition_has_one_finding_with_its_error():
     line = f'kafka_mirror_partition_paused{{{FLOW},topic="a.t",partition="4"}} 1\n'
     error = LastError("a", "b", "a.t", 4, "the target refuses it", 1.0)
     (found,) = findings(status_of(line), 2.0, [error])

@@ -37,7 +37,7 @@ def test_an_alert_is_about_a_row_when_all_that_it_names_is_the_rows(labels, is_a
     assert concerns(alert({"alertname": "Some", **labels}), ROW) is is_about
 
 
-def test_a_line_says_what_fires_for_what_since_when_and_where_to_go():
+def test_a_firing_alert_is_one_line_with_its_time_and_links():
     text = line(alert(OF_TOPIC), ["http://127.0.0.1:9093"])
     assert text.startswith("**KafkaMirrorStalled** a\\-\\>b a\\.t since 2026")
     assert "[rows](/partitions?source=a&target=b&topic=a.t)" in text

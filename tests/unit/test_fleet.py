@@ -63,12 +63,12 @@ def given(*paths):
     return mirrors_of(mirror_arguments(parse_arguments(["app", *map(str, paths)])))
 
 
-def test_a_directory_stands_for_its_files(files):
+def test_a_directory_means_all_its_files(files):
     assert [(each.name, each.file) for each in given(files)] == [("eu", "eu.properties"), ("us", "us.properties")]
     assert [each.settings.flows[0].name for each in given(files, files / "us.properties")] == ["a->b", "a->c"]
 
 
-def test_files_of_one_name_are_told_apart_by_their_directories(files):
+def test_files_of_the_same_name_are_named_with_their_directories(files):
     other = files / "dr"
     other.mkdir()
     (other / "eu.properties").write_text(FILE.format(target="d"))

@@ -93,7 +93,7 @@ FIRST = on_target(orders="1", sales="1")
         ),
     ],
 )
-def test_each_remote_topic_that_goes_is_told_of_once_whenever_it_goes(told, looks, saying):
+def test_each_remote_topic_that_disappears_is_logged_once(told, looks, saying):
     found = told(*looks)
     assert len(found) == len(saying)
     assert all(part in one for part, one in zip(saying, found, strict=True)), found

@@ -35,7 +35,7 @@ def text_of(html: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)).strip()
 
 
-def test_an_ill_flow_says_what_since_when_and_where():
+def test_an_unhealthy_flow_shows_its_status_time_and_partition():
     points = [Point(NOW_S - 720, Status.OK, 0.0, 0, 1.0, 1.0)]
     points += [Point(NOW_S - 60 * minute, Status.STALL, 900.0, 45, 1.0, 0.0) for minute in range(11, -1, -1)]
     html = bars_html([bar(flow(), STALLED, points=points)], NOW_S)
@@ -50,7 +50,7 @@ def test_an_ill_flow_says_what_since_when_and_where():
     assert html.count("<rect") == 13
 
 
-def test_a_flow_that_is_well_needs_no_reason():
+def test_a_healthy_flow_shows_no_reason():
     said = text_of(bars_html([bar(flow())], NOW_S))
     assert "RPO now 0 s no record waits" in said
     assert "Why?" not in said
@@ -70,7 +70,7 @@ def test_a_healthy_flow_has_no_colour_of_trouble():
     assert 'class="objective"' not in html  # of 60 s
 
 
-def test_what_is_not_known_is_never_nothing():
+def test_unknown_values_are_shown_as_unknown():
     said = text_of(bars_html([bar(UNKNOWN)], NOW_S))
     assert "RPO now unknown" in said
     assert "In → out unknown → unknown" in said
@@ -88,11 +88,11 @@ def test_what_is_not_known_is_never_nothing():
         ((flow(), UNKNOWN), ("unknown", "")),
     ],
 )
-def test_what_would_be_lost(rows, said):
+def test_records_at_risk_are_counted(rows, said):
     assert rpo(summary(*rows)) == said
 
 
-def test_since_when_says_what_nobody_saw():
+def test_an_unseen_start_of_a_fault_is_shown_as_at_least():
     own = bar(STALLED)
     assert since(own, NOW_S) == ""
     assert since(replace(own, unhealthy_since=UnhealthySince(NOW_S - 30, False)), NOW_S) == "not OK for at least 30.0 s"

@@ -201,7 +201,7 @@ def test_replicated_until_is_the_time_of_the_first_waiting_record():
     assert until_s(139.0) == {KEYS[0]: 110.0}
 
 
-def test_of_what_was_never_level_and_never_read_nothing_is_told():
+def test_a_partition_that_never_caught_up_and_was_never_read_has_no_time_lag():
     clusters = Clusters(positions={KEYS[0]: 7}, ends={KEYS[0]: 10})
     assert read(lag_of(), clusters).replicated_until_s == {}
 

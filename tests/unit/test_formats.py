@@ -61,7 +61,7 @@ def test_no_header_is_refused(accept):
 
 
 @pytest.mark.parametrize(("accept", "wanted"), [("*/*", TEXT), (f"{OPEN};version=1.0.0", OPENMETRICS)])
-def test_the_answer_says_which_format_it_has(accept, wanted):
+def test_the_response_names_its_format(accept, wanted):
     with serve(lambda asked: asked.name.encode(), "127.0.0.1", 0, is_ready=lambda: True) as port:
         asked = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept": accept})
         with urllib.request.urlopen(asked) as answer:

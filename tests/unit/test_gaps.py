@@ -44,7 +44,7 @@ def test_a_record_is_read_back_as_it_was(gap):
 @given(
     st.none() | st.binary() | st.text().map(str.encode) | st.just(b"{}") | st.just(b"[1]") | st.just(b'{"topic": 1}')
 )
-def test_a_record_of_somebody_else_is_none(value):
+def test_a_foreign_record_is_not_a_gap(value):
     assert Gap.decode(value) is None
 
 
@@ -71,7 +71,7 @@ def test_a_position_that_is_set_leaves_out_or_has_come_again(before, after, foun
     assert (gap and (gap.effect, gap.first, gap.last)) == found
 
 
-def test_what_is_not_known_is_no_number():
+def test_unknown_sizes_of_gaps_are_not_numbers():
     assert LOST.offsets == 35
     assert REFUSED.offsets is None
     assert by_effect([LOST, REFUSED, LOST._replace(first=0)]) == {

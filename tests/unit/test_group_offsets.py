@@ -135,7 +135,7 @@ def test_reading_positions_waits_half_a_minute_for_a_new_offsets_topic(monkeypat
     assert offsets.committed.await_count == 2
 
 
-def test_who_can_asks_for_offsets_that_no_transaction_is_about_to_change():
+def test_stable_offsets_are_requested_if_the_broker_supports_them():
     """Version 7 on brokers from 2.5 on; before, what there is."""
     request = offset_fetch("g", {"t": [0, 1]}, is_stable=True)
     new, old = (b"".join(encoded(request, negotiate_version(request, {9: (0, last)}), 5, b"me")) for last in (10, 5))

@@ -28,7 +28,7 @@ def test_topics_are_grouped_by_flow_the_worst_first():
     ]
 
 
-def test_a_cell_that_is_not_level_tells_why():
+def test_a_cell_that_lags_has_its_reason():
     (level, stalled), _ = (block["cells"] for block in cells(ROWS))
     assert level == [0, "●", "ok", ""]
     assert stalled == [3, "■", "ill", "■ STALL, lag 45, time lag 15.0 min: stalled at offset 5 for 45 s"]
@@ -38,7 +38,7 @@ def test_groups_have_no_cells():
     assert cells([consumer()]) == []
 
 
-def test_a_topic_keeps_its_place_while_its_verdict_holds():
+def test_a_topic_keeps_its_place_while_its_status_stays():
     def order(rows):
         return [block["topic"] for block in cells(rows)]
 
@@ -47,7 +47,7 @@ def test_a_topic_keeps_its_place_while_its_verdict_holds():
     assert order(before) == order(after) == [STALLED.topic, "a", "b", "c"]
 
 
-def test_the_legend_counts_verdicts_the_worst_first():
+def test_the_legend_counts_statuses_the_worst_first():
     html = legend_html(ROWS)
     assert html.index("1 STALL") < html.index("3 OK")
     assert 'href="/partitions?status=STALL"' in html
@@ -55,7 +55,7 @@ def test_the_legend_counts_verdicts_the_worst_first():
     assert summary([]).startswith("Map of partitions by status: none.")
 
 
-def test_a_map_of_ten_thousand_says_little_about_what_is_level():
+def test_a_map_of_ten_thousand_has_no_text_for_healthy_cells():
     rows = [flow(f"topic-{number // 20:04d}", number % 20) for number in range(10_000)]
     assert sum(len(cell[3]) for block in cells(rows) for cell in block["cells"]) == 0
     assert all(Status.OK.name not in str(cell) for block in cells(rows) for cell in block["cells"])

@@ -157,7 +157,7 @@ def test_addresses_of_earlier_versions_redirect(path, query, location):
 
 
 @pytest.mark.parametrize("has_tls", [False, True])
-def test_clients_that_say_nothing_hold_up_neither_scrapes_nor_the_end(certificate, has_tls):
+def test_silent_clients_delay_neither_scrapes_nor_the_stop(certificate, has_tls):
     access = HttpAccess(certificate=certificate) if has_tls else HttpAccess()
     began_s = time.monotonic()
     with ExitStack() as stack:
@@ -169,7 +169,7 @@ def test_clients_that_say_nothing_hold_up_neither_scrapes_nor_the_end(certificat
         assert time.monotonic() - began_s < SILENT_S, "nobody waited for them"
 
 
-def test_a_client_that_goes_on_slowly_is_cut_off(monkeypatch):
+def test_a_slow_client_is_disconnected(monkeypatch):
     monkeypatch.setattr(exporter, "LASTS_S", 0.2)
     with (
         serve(lambda _: b"up 1\n", "127.0.0.1", 0, is_ready=lambda: True) as port,

@@ -37,7 +37,7 @@ def test_a_gap_is_filled_before_the_next_record():
     assert next_step(6, first=5, passed=5) is Step.DIVERGE
 
 
-def test_what_may_be_deleted_is_filled_apart():
+def test_disposable_offsets_are_filled_separately():
     assert next_step(5, first=20, passed=10, disposable_before=12) == Fill(5, 12)
     assert next_step(12, first=20, passed=10, disposable_before=12) == Fill(12, 20)
 

@@ -115,7 +115,7 @@ def test_a_position_that_an_operator_is_to_set_is_never_written_over(is_known_by
     assert beside.pending(EVERYTHING_IS_THERE).offsets == {("a.t", 0): (AT, str(PositionMetadata("old:there", TAIL)))}
 
 
-def test_what_was_never_replicated_is_of_the_topic_that_is_there():
+def test_a_partition_without_records_gets_the_present_topic_id():
     made = plan(OnRecreated.STOP)
     partition = placed(made, made.partitions[0], None, LoggedReasons(), from_earliest=True, is_uncertain=True)
     identified(made, partition, TopicIds("new", "there"), LoggedReasons())
@@ -148,12 +148,14 @@ def test_a_replaced_remote_topic_without_a_position_is_filled_from_the_start(cap
     partition = without_position(OnRecreated.RESTART, TopicIds("old", "another"))
     assert (partition.start, partition.ids, partition.tally.rewinds) == (EARLIEST, "old:another", 1)
     assert "a.t was deleted and created again on the target (topic id another, was there)" in caplog.text
-    assert "its position went with it" in caplog.text
+    assert "its position was deleted too" in caplog.text
 
 
 @pytest.mark.parametrize("policy", [OnRecreated.STOP, OnRecreated.CONTINUE])
 def test_stop_and_continue_wait_for_the_position_of_a_replaced_remote_topic(policy):
     partition = without_position(policy, TopicIds("old", "another"))
-    assert partition.pause.reason.endswith("the position went with it, and it is paused until that is put back")
+    assert partition.pause.reason.endswith(
+        "its position was deleted too, and it is paused until the position is set again"
+    )
     assert (partition.ids, partition.pause.kind, partition.identity) == ("old:there", Pause.REPLACED, Identity.REPLACED)
     assert partition.start is not None, "so no position is written for it"

@@ -226,7 +226,7 @@ def test_a_key_that_the_connector_does_not_read_is_not_translated():
         ({"producer_override_acks": "1"}, "producer.override.acks", "expected all"),
     ],
 )
-def test_what_the_loader_refuses_needs_a_hand_and_stays_refused(settings, found, why, here):
+def test_a_setting_that_the_loader_refuses_needs_manual_work_and_stays_refused(settings, found, why, here):
     (here / "c.json").write_text(json.dumps(config("Source", **settings)))
     assert main(["import", "c.json"]) == 1
     translation = imported(config("Source", **settings))
@@ -259,7 +259,7 @@ def test_security_of_a_cluster_is_carried_over_with_its_references(here, monkeyp
     assert "no config provider of Kafka has this name" in item(unknown, "${vault:...}").why
 
 
-def test_what_connect_was_asked_about_positions_becomes_the_targets(here):
+def test_connects_settings_of_positions_become_those_of_the_target(here):
     asked = {"exactly.once.support": "required", "offsets.storage.topic": "mine"}
     found = lines(imported({**config("Source"), **asked}))
     assert found["backup.exactly.once.source.support"] == "enabled"
@@ -270,8 +270,14 @@ def test_what_connect_was_asked_about_positions_becomes_the_targets(here):
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
+def test_comments_of_a_written_file_are_ascii(here):
+    (here / "münchen.json").write_text(json.dumps(config("Source", source_cluster_alias="münchen")))
+    assert main(["import", "münchen.json"]) in (0, 1)
+    assert b"\\xfc" in (here / "mirror.properties").read_bytes()
+
+
 @given(TEXTS.filter(bool), TEXTS)
-def test_what_is_written_is_read_back(key, value):
+def test_written_properties_are_read_back(key, value):
     text = properties_text([Item(found="x", where="x", key=key, value=value)], "x", "x")
     [entry] = parse(text.encode("ascii").decode("iso-8859-1"), "m")
     assert (entry.key, entry.value) == (key, value)
@@ -417,7 +423,7 @@ def test_a_login_is_sent_and_its_password_is_never_on_the_command_line(connect, 
     assert "is given without a password. Set KAFKA_MIRROR_CONNECT_PASSWORD" in capsys.readouterr().err
     assert main(["import", address.replace("//", "//admin:hush@"), "-o", "new"]) == 2
     told = capsys.readouterr().err
-    assert "the address holds a login. Give --user" in told
+    assert "the address contains a login. Give --user" in told
     assert "hush" not in told
 
 
@@ -426,11 +432,11 @@ def test_a_login_is_sent_and_its_password_is_never_on_the_command_line(connect, 
     [
         ("/private", "refuses the login (HTTP 401). Give --user"),
         ("/moved", "responds to GET /connectors with HTTP 302"),
-        ("/web", "answers with something else than JSON"),
-        ("/old", "no Kafka Connect since 2.3 answers like that"),
+        ("/web", "responds with something else than JSON"),
+        ("/old", "no Kafka Connect since 2.3 responds like that"),
     ],
 )
-def test_what_is_no_connect_is_said_in_a_line(path, complaint, connect, here, capsys):
+def test_a_url_without_connect_is_refused_in_one_line(path, complaint, connect, here, capsys):
     assert main(["import", f"{connect[0]}{path}"]) == 2
     told = capsys.readouterr().err
     assert complaint in told
@@ -440,13 +446,13 @@ def test_what_is_no_connect_is_said_in_a_line(path, complaint, connect, here, ca
 
 def test_a_silent_slow_or_plain_connect_is_reported_in_time(connect, here):
     address, _ = connect
-    with pytest.raises(ClusterUnavailable, match=r"does not answer \(Connection refused\)"):
+    with pytest.raises(ClusterUnavailable, match=r"does not respond \(Connection refused\)"):
         read_connect("http://127.0.0.1:1", Access())
     with pytest.raises(ClusterUnavailable, match=r"not within 0.2 s"):
         read_connect(f"{address}/slow", Access(), bound_s=0.2)
     with pytest.raises(SettingsError, match="TLS is not possible"):
         read_connect(address.replace("http:", "https:"), Access())
-    with pytest.raises(SettingsError, match="is no address of a Connect"):
+    with pytest.raises(SettingsError, match="is not the address of a Connect"):
         read_connect("http://", Access())
     (here / "ca.pem").write_text("nothing")
     with pytest.raises(SettingsError, match=r"--cacert: ca\.pem cannot be used"):
@@ -479,7 +485,7 @@ def test_a_silent_slow_or_plain_connect_is_reported_in_time(connect, here):
         ),
     ],
 )
-def test_a_file_that_holds_no_connectors_is_said_in_a_line(text, complaint, here, capsys):
+def test_a_file_without_connectors_is_refused_in_one_line(text, complaint, here, capsys):
     (here / "c.yaml").write_text(text)
     assert main(["import", "c.yaml"]) == 2
     told = capsys.readouterr().err
@@ -657,7 +663,7 @@ def test_unexpected_values_are_read_or_refused_in_one_line(data):
     assert read_back.items() <= lines(found).items()
 
 
-def test_an_alias_that_holds_a_line_break_makes_no_line_of_its_own():
+def test_an_alias_with_a_line_break_adds_no_line():
     found = imported(config("Source", source_cluster_alias="a\nmirror.state.dir = /x\n"))
     written = properties_text(found.items, "c.json\nmirror.lanes = 1", "")
     assert {entry.key for entry in parse(written, "m")} == set(lines(found))

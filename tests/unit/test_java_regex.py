@@ -69,7 +69,7 @@ REFUSED = {  # what Java takes, and what the refusal names
 
 
 @pytest.mark.parametrize(("pattern", "names"), MATCHED.items())
-def test_what_java_matches_is_matched(pattern, names):
+def test_a_pattern_matches_what_java_matches(pattern, names):
     """What Java refuses is refused, and of what Java takes, only rare constructs are."""
     try:
         expression = compiled(pattern)
@@ -91,7 +91,7 @@ def test_generated_patterns_match_what_java_matches():
 
 
 @pytest.mark.parametrize(("pattern", "named"), REFUSED.items())
-def test_what_cannot_be_carried_over_is_refused_by_name(pattern, named):
+def test_an_unsupported_construct_is_refused_by_name(pattern, named):
     with pytest.raises(RegexError) as caught:
         compiled(pattern)
     assert named in str(caught.value)

@@ -77,12 +77,12 @@ def test_the_plain_manifest_is_the_chart_with_its_defaults(request):
 
 @pytest.mark.parametrize("kind", MANIFESTS)
 @pytest.mark.parametrize("version", MINORS)
-def test_each_is_as_its_schema_says(kind, version):
+def test_each_manifest_matches_its_schema(kind, version):
     kubernetes_validate.validate(MANIFESTS[kind], version, strict=True)
 
 
 @pytest.mark.parametrize("version", MINORS)
-def test_all_values_make_what_the_schemas_say(version):
+def test_the_chart_with_all_values_matches_the_schemas(version):
     made = documents(text_of_chart(**EVERYTHING))
     assert made.keys() == {"ConfigMap", "StatefulSet", "PodDisruptionBudget", "NetworkPolicy", "PodMonitor"}
     for kind in made.keys() - {"PodMonitor"}:
@@ -168,7 +168,7 @@ def test_the_settings_are_taken_and_fit_the_deployment(tmp_path):
 @pytest.mark.parametrize(
     "document", MONITORING, ids=lambda document: f"{document['kind']} {document['metadata']['name']}"
 )
-def test_what_watches_it_is_as_its_schema_says(document):
+def test_the_monitoring_manifests_match_their_schemas(document):
     if document["apiVersion"] == "v1":
         kubernetes_validate.validate(document, "1.37", strict=True)
         return
@@ -194,7 +194,7 @@ def lost(given: object, read: object, path: str = "") -> list[str]:
     return [] if given == read else [path]
 
 
-def test_what_the_operators_schema_does_not_know_is_found():
+def test_a_field_that_the_operators_schema_lacks_is_found():
     (rule,) = [document for document in MONITORING if document["kind"] == "PrometheusRule"]
     wrong = yaml.safe_load(yaml.safe_dump(rule))
     wrong["spec"]["groups"][0]["rules"][0]["lables"] = {"a": "b"}

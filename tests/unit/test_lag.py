@@ -42,7 +42,7 @@ def test_the_checkers_table_is_as_kafka_printed_it():
     ]
 
 
-def test_the_wide_table_says_how_long_why_and_since_where():
+def test_the_wide_table_has_time_lag_rate_and_reason():
     head, flow, new = (" ".join(line.split()) for line in wide_text([FLOW, NEW]).splitlines())
     assert head == "Group Topic Pid Offset logSize Lag Owner Cluster Time lag Status Records/s Caught up in Offsets Why"
     assert flow == "a->b orders 0 7 10 3 127.0.0.1:9404 a 90.0 s STALL 0.0 not at this rate stands still"
@@ -149,5 +149,5 @@ def test_pace(what, samples, found):
     ("seconds", "said"),
     [(None, ""), (0, "0 s"), (1.25, "1.2 s"), (119, "119.0 s"), (150, "2.5 min"), (7200, "2.0 h"), (200_000, "2.3 d")],
 )
-def test_durations_are_said_as_people_do(seconds, said):
+def test_durations_are_written_for_people(seconds, said):
     assert duration(seconds) == said

@@ -81,7 +81,7 @@ def test_q_quits():
     driven(drive)
 
 
-def test_what_could_not_be_read_is_said_above():
+def test_problems_are_shown_above_the_table():
     async def drive(screen, _):
         assert "! cluster b: no answer" in about(screen)
 
@@ -95,7 +95,7 @@ def test_only_what_lags_may_be_asked_for_at_the_start():
     driven(drive, only_lagging=True)
 
 
-def test_a_row_tells_its_change_and_its_trend():
+def test_a_row_shows_its_change_and_its_trend():
     samples = [Sample(float(at), 0, at) for at in (0, 5, 10)]
     said = cells(STALLED, {STALLED.key: 40}, samples)
     assert said[:8] == ("STALL", "a->b", "payments", "3", "45", "+5", "▁▅█", "15.0 min")
@@ -108,7 +108,7 @@ def test_blocks(values, said):
     assert blocks(values) == said
 
 
-def test_a_flow_of_which_nothing_is_known_says_so():
+def test_an_unknown_flow_is_shown_as_unknown():
     dark = replace(STALLED, log_end=None, lag_seconds=None, status=Status.UNKNOWN)
     (summary,) = summaries(Snapshot(time_s=0.0, rows=(dark,)))
     assert "waiting unknown, longest unknown   in unknown, out unknown" in flow_line(summary, [])

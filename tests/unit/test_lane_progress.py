@@ -34,7 +34,7 @@ def test_a_lane_that_completes_no_window_is_named_until_it_completes_one(now):
     assert looks(progress, now, 1) == ""
 
 
-def test_time_in_which_nobody_looked_does_not_count(now):
+def test_time_between_two_late_looks_does_not_count(now):
     progress = LaneProgress(["lane-0"], longest_s=20)
     now[0] += 3600
     assert progress.hung() == ""

@@ -35,6 +35,6 @@ def test_the_newest_are_first_and_the_oldest_are_forgotten():
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"errors": [{"x": 1}]}', "[]"])
-def test_what_is_no_list_of_errors_is_refused(text):
+def test_an_invalid_list_of_errors_is_refused(text):
     with pytest.raises(ValueError, match=r".+"):
         parsed(text)

@@ -36,7 +36,7 @@ def test_a_batch_without_an_epoch_or_with_an_older_one_makes_them_unknown():
     assert LeaderEpochs().at(3) == UNKNOWN
 
 
-def test_what_is_behind_an_offset_says_nothing_of_the_record_before_it():
+def test_the_epoch_of_a_record_is_unknown_before_the_first_read_offset():
     epochs = LeaderEpochs()
     epochs.read(100, 3)
     assert (epochs.at(100), epochs.at(101)) == (UNKNOWN, 3)

@@ -64,7 +64,7 @@ def test_a_gap_is_written_again_until_it_counts(partition):
     assert asyncio.run(book.write(target)) == []
 
 
-def test_a_record_that_is_refused_in_each_window_is_told_once(partition):
+def test_a_record_that_is_refused_in_each_window_has_one_entry(partition):
     target, newest = Target(), {}
     for _ in range(3):
         book = Ledger(PLAN, [partition], newest)
@@ -78,7 +78,7 @@ def test_a_record_that_is_refused_in_each_window_is_told_once(partition):
 
 
 @pytest.mark.parametrize("target", [Target(knows=False), Target(failure=KafkaError("denied"))])
-def test_a_ledger_that_cannot_be_written_is_said_once_and_holds_nothing_up(partition, target, caplog):
+def test_a_ledger_that_cannot_be_written_is_logged_once_and_delays_nothing(partition, target, caplog):
     book = Ledger(PLAN, [partition], {})
     lost(partition, 9)
     for _ in range(3):

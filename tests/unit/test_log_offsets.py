@@ -87,19 +87,19 @@ def test_bounds_are_asked_for_in_one_request_over_connections_that_stay_open(log
     assert len(logs.broker.connects_s) == 2, "one to bootstrap, one to the leader"
 
 
-def test_who_asks_for_nothing_connects_to_nothing(logs, offsets):
+def test_an_empty_request_opens_no_connection(logs, offsets):
     assert offsets.ask([], LATEST) == {}
     assert logs.broker.connects_s == []
 
 
-def test_what_has_another_leader_now_is_asked_for_again_and_nothing_else(logs, offsets):
+def test_only_partitions_with_a_new_leader_are_requested_again(logs, offsets):
     logs.codes = {("t", 1): ErrorCode.not_leader_or_follower}
     assert offsets.ask(ENDS, LATEST) == ENDS
     again = logs.asked(LIST_OFFSETS)[-1]
     assert [(topic.name, [part.partition_index for part in topic.partitions]) for topic in again.topics] == [("t", [1])]
 
 
-def test_what_is_refused_costs_nothing_else(logs, offsets):
+def test_a_refused_partition_affects_no_other(logs, offsets):
     logs.codes = {("t", 0): ErrorCode.topic_authorization_failed}
     found = offsets.ask([*ENDS, ("gone", 0)], LATEST)
     refused, gone = found.pop(("t", 0)), found.pop(("gone", 0))

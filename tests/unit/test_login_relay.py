@@ -66,7 +66,7 @@ def test_requests_reach_the_broker_only_through_the_relay():
 
 
 @pytest.mark.parametrize("password", ["", "hunter2", "x" * 43])
-def test_who_does_not_know_the_password_of_this_process_reaches_no_broker(password):
+def test_a_client_without_the_password_of_the_process_reaches_no_broker(password):
     async def scene(server: FakeBroker, relayed: Relayed) -> None:
         with pytest.raises(NotConnectedError):
             await Client.opened(through(relayed, password=password))
@@ -87,7 +87,7 @@ def test_who_does_not_know_the_password_of_this_process_reaches_no_broker(passwo
         b"GET / HTTP/1.1\r\n\r\n",
     ],
 )
-def test_what_is_no_login_ends_its_connection_without_a_word(sent, caplog):
+def test_an_invalid_login_closes_the_connection_silently(sent, caplog):
     async def scene(server: FakeBroker, relayed: Relayed) -> None:
         reader, writer = await asyncio.open_connection(*relayed.bootstrap[0].split(":"))
         writer.write(sent)

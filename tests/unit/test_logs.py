@@ -18,7 +18,7 @@ except ValueError:
 """
 
 
-def test_a_name_of_several_lines_makes_no_event_of_its_own():
+def test_a_name_of_several_lines_adds_no_log_event():
     done = subprocess.run([sys.executable, "-c", EVENTS], capture_output=True, text=True, check=True)
     first, second, *traceback = done.stderr.splitlines()
     assert first.endswith(r"WARNING group a\n2026-01-01 00:00:00,000 ERROR   made up\x1b[2J is left out")

@@ -50,7 +50,7 @@ def test_it_looks_soon_again_where_topics_are_new_and_seldom_where_they_are_not(
     assert waits == [FIRST_S, 4, 8, 16, LAST_S, LAST_S, LAST_S, FIRST_S, 4]
 
 
-def test_what_was_found_last_is_true_while_the_source_does_not_tell(loops, caplog):
+def test_loops_stay_known_while_the_source_does_not_respond(loops, caplog):
     caplog.set_level("INFO")
     loops.answer = {"t": Upstream(live=frozenset({"theirs"}), progress=1)}
     look(loops, "t")
@@ -60,7 +60,7 @@ def test_what_was_found_last_is_true_while_the_source_does_not_tell(loops, caplo
     look(loops, "t")
     assert loops.going_round == {"t"}
     assert loops.upstream == {"t": ("theirs",)}
-    assert caplog.text.count("whether topics go round in a loop is not known: cluster A: no answer.") == 1
+    assert caplog.text.count("topics cannot be checked for loops: cluster A: no answer.") == 1
     loops.answer = {}
     look(loops, "t")
     assert loops.going_round == set()

@@ -158,7 +158,7 @@ def test_an_owner_that_another_version_wrote_is_taken_over(flow, metadata):
     assert Process(flow, 1).is_given(0).looks(target) == {0}
 
 
-def test_processes_with_other_settings_are_told_of(flow, caplog):
+def test_processes_with_other_settings_are_logged(flow, caplog):
     target = Offsets()
     Process(flow, 1).is_given(0, 1).looks(target)
     other = Process(flow, 2, settings="other").is_given(2)
@@ -209,7 +209,7 @@ def test_of_two_kinds_that_began_at_the_same_time_one_gives_way(flow):
     assert other.looks(target) == {0, 1}
 
 
-def test_who_works_says_so_again_and_again(flow):
+def test_a_working_process_renews_its_slots(flow):
     target = Offsets()
     process = Process(flow, 1).is_given(0)
     process.looks(target)
@@ -327,7 +327,7 @@ def test_a_state_folder_of_another_machine_does_not_inherit_its_runs(tmp_path, m
     folder.leave()
 
 
-def test_what_a_process_keeps_only_its_owner_reads(tmp_path):
+def test_only_its_owner_can_read_the_state_folder(tmp_path):
     before = os.umask(0o022)
     folder = StateFolder(tmp_path / "var" / "state")
     folder.take()
@@ -340,13 +340,13 @@ def test_what_a_process_keeps_only_its_owner_reads(tmp_path):
     assert modes == {"state": "0o700", "runs": "0o600", "reports": "0o700"}
 
 
-def test_a_state_folder_that_cannot_be_written_is_told(tmp_path):
+def test_a_state_folder_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match=r"mirror\.state\.dir: /.*cannot be written \(Not a directory\)"):
         StateFolder(tmp_path / "file" / "state").take()
 
 
-def test_a_digest_tells_settings_apart_and_no_secret(tmp_path):
+def test_a_digest_differs_by_settings_and_not_by_secrets(tmp_path):
     def of(*lines: str) -> str:
         (tmp_path / "f").write_text(FILE + "\n".join(lines))
         return digest(load(tmp_path / "f").flows[0])

@@ -86,7 +86,7 @@ def test_each_series_is_independent():
     assert f"kafka_mirror_partition_paused{{{place.format('a.t', 0)}}} 0.0" in lines
 
 
-def test_what_an_operator_paused_is_not_counted_as_paused_by_an_error():
+def test_a_pause_by_an_operator_is_not_counted_as_an_error():
     recorder = Recorder()
     by_hand = report(partition=1, reason="by hand", is_paused_by_operator=True)
     recorder.windows.record([report(reason="too large"), by_hand], now_s=1.0)
@@ -179,7 +179,7 @@ def test_a_progress_event_that_cannot_be_read_is_counted(caplog):
     assert "could not be read" in caplog.text
 
 
-def test_the_listener_tells_which_queries_run():
+def test_the_listener_records_which_queries_run():
     recorder = Recorder()
     listener = listening(recorder)
     listener.onQueryStarted(SimpleNamespace(id="1", name="lane-0"))
@@ -248,7 +248,7 @@ def test_a_topics_histogram_adds_up_its_partitions():
     assert 'latency_seconds_bucket{le="3600.0",source="a",target="b",topic="a.t"} 4' in text(recorder)
 
 
-def test_the_turn_is_told_once_a_window_and_late_ones_are_counted():
+def test_handovers_are_counted_once_per_window_and_late_ones_separately():
     recorder = Recorder()
     slot = ("a", "b", "0")
     for turn in ((30.0, 0), (None, 0), (1500.0, 0), (15_000.0, 1)):
@@ -260,7 +260,7 @@ def test_the_turn_is_told_once_a_window_and_late_ones_are_counted():
     assert recorder.store.value("kafka_mirror_turn_wait_seconds", slot) == 15
 
 
-def test_timestamps_of_the_future_are_told_by_slot_and_pass():
+def test_timestamps_of_the_future_are_shown_per_slot_and_expire():
     recorder = Recorder()
     slot = ("a", "b", "0")
     ahead = report()._replace(age=Measured(1.0, -1500.0, 3.0, 8.0, counts(b0=4)))
@@ -298,7 +298,7 @@ def test_metrics_and_readiness_over_http():
             pass
 
 
-def test_a_scrape_that_fails_says_so_and_logs_why(caplog):
+def test_a_failed_scrape_returns_500_and_logs_the_reason(caplog):
     def broken(_):
         raise ValueError("no text today")
 

@@ -57,7 +57,7 @@ def test_a_cluster_that_is_unknown_is_the_one_to_check(a_to_b):
     assert step_of(dark, a_to_b) is None  # too few polls
 
 
-def test_what_is_fine_needs_no_step(a_to_b):
+def test_a_healthy_row_has_no_next_step(a_to_b):
     assert step_of(flow(), a_to_b) is None
     assert step_of(replace(flow(), status=Status.IDLE), a_to_b) is None
 

@@ -88,11 +88,11 @@ def test_kafkas_own_handler_is_accepted(package):
         (java("http://idp.example/t"), URL, "would send the client's secret in the clear"),
         (java("http://127.0.0.1.example/t"), URL, "in the clear"),
         (java("http://10.0.0.1/t"), URL, "in the clear"),
-        (java("https://user:hunter2@h/t"), URL, "is no address of a host and a path alone"),
-        (java("https:///t"), URL, "is no address"),
-        (java("https://h:x/t"), URL, "is no address"),
-        (java("https://[::1/t"), URL, "is no address"),
-        (java("https://h/t x"), URL, "is no address"),
+        (java("https://user:hunter2@h/t"), URL, "is not an address of only a host and a path"),
+        (java("https:///t"), URL, "is not an address"),
+        (java("https://h:x/t"), URL, "is not an address"),
+        (java("https://[::1/t"), URL, "is not an address"),
+        (java("https://h/t x"), URL, "is not an address"),
         (java(""), URL, "is not set"),
         (java(sasl_login_callback_handler_class="com.x.Mine"), "sasl.login.callback.handler.class", '"com.x.Mine"'),
         (java(options='clientId="me"'), JAAS, 'has no clientSecret. Write: <module> required clientId="'),
@@ -108,7 +108,7 @@ def test_kafkas_own_handler_is_accepted(package):
         (java() | {JAAS: f"{JNDI} required x=y;"}, JAAS, f"{JNDI} is not supported"),
     ],
 )
-def test_what_is_refused_is_named_without_secrets(given, key, named):
+def test_a_refused_setting_is_named_without_secrets(given, key, named):
     refused_by_key_without_secrets(given, key, named)
 
 
@@ -135,7 +135,7 @@ def test_a_token_is_renewed_before_it_ends_and_kept_where_that_fails(endpoint, m
     assert len(endpoint.asked) == 3
 
 
-def test_who_is_refused_does_not_ask_again_at_once(endpoint):
+def test_a_refused_token_request_is_not_repeated_at_once(endpoint):
     tokens = given(endpoint, secret="hunter3")
     for _ in range(3):
         with pytest.raises(oauth.NoToken, match=r"no token from http://127\.0\.0\.1:\d+: HTTP status 401$"):
@@ -165,7 +165,7 @@ def test_a_redirection_is_not_followed(endpoint):
 )
 def test_an_answer_without_a_token_is_a_refusal(endpoint, body):
     endpoint.answers.append((200, {}, body))
-    with pytest.raises(oauth.NoToken, match="its answer holds none"):
+    with pytest.raises(oauth.NoToken, match="its response has no token"):
         given(endpoint).current()
 
 
@@ -176,7 +176,7 @@ def test_extensions_of_the_login_reach_both_clients(endpoint):
     assert endpoint.asked == [{"grant_type": ["client_credentials"], "scope": ["all"]}]
 
 
-def test_an_endpoint_that_is_not_there_is_told_as_such():
+def test_a_missing_token_endpoint_is_reported_as_refused():
     with TokenEndpoint("me", "hunter2") as gone:
         pass
     with pytest.raises(oauth.NoToken, match="refused"):

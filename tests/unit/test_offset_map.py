@@ -141,7 +141,7 @@ def test_records_repeated_after_a_crash_are_read_where_they_were_written_last():
     assert found.reverse(170) == 150  # in the copy that nobody needs
 
 
-def test_a_target_that_begins_anew_ends_what_was_known():
+def test_a_target_log_that_starts_again_clears_the_map():
     found = OffsetMap([OffsetRun(100, 90, 100), OffsetRun(200, 0, 10)])
     assert list(found) == [OffsetRun(200, 0, 10)]
     assert found.translate(150) is None
@@ -154,12 +154,12 @@ def test_a_start_with_nothing_before_it_translates_every_offset_before_it():
     assert list(OffsetMap([OffsetRun(0, 7, 0), OffsetRun(0, 7, 10)])) == [OffsetRun(0, 7, 10)]
 
 
-def test_a_topic_created_anew_begins_anew():
+def test_a_recreated_topic_starts_a_new_map():
     found = OffsetMap([OffsetRun(0, 0, 100), OffsetRun(0, 100, 0), OffsetRun(0, 100, 5)])
     assert list(found) == [OffsetRun(0, 100, 5)]
 
 
-def test_what_retention_took_is_forgotten():
+def test_runs_that_retention_deleted_are_dropped():
     found = OffsetMap([OffsetRun(0, 0, 10), OffsetRun(12, 10, 10), OffsetRun(30, 20, 10)])
     found.forget_before(15)
     assert list(found) == [OffsetRun(12, 10, 10), OffsetRun(30, 20, 10)]
@@ -175,7 +175,7 @@ def test_what_retention_took_is_forgotten():
     assert found.last == found.first == OffsetRun(30, 20, 10)
 
 
-def test_what_came_since_an_offset():
+def test_runs_since_an_offset_are_cut_at_it():
     found = OffsetMap([OffsetRun(0, 0, 10), OffsetRun(12, 10, 10)])
     assert list(found.since(5)) == [OffsetRun(5, 5, 5), OffsetRun(12, 10, 10)]
     assert list(found.since(10)) == [OffsetRun(12, 10, 10)]
@@ -187,6 +187,6 @@ def test_what_came_since_an_offset():
     ("target", "until", "end"),
     [(0, 9, 0), (100, 105, 105), (100, 200, 115), (104, 200, 115), (115, 200, 115), (120, 200, 122), (130, 200, 130)],
 )
-def test_what_of_the_target_is_the_sources_without_a_gap(target, until, end):
+def test_the_gapless_range_on_the_target_ends_at_the_first_gap(target, until, end):
     found = OffsetMap([OffsetRun(10, 100, 10), OffsetRun(22, 110, 5), OffsetRun(30, 120, 2), OffsetRun(40, 130, 0)])
     assert found.gapless_on_target(target, until) == end

@@ -20,7 +20,7 @@ def test_a_steady_partition_is_one_run_after_any_number_of_batches():
     assert not Tail(tail.text()).is_unsaved
 
 
-def test_the_first_batch_says_that_nothing_was_before_it():
+def test_the_first_batch_starts_the_map_at_the_start_of_the_log():
     tail = Tail(begins_at=0)
     tail.acknowledged([OffsetRun(40, 0, 5)], base=0)
     assert list(tail.runs) == [OffsetRun(0, 0, 0), OffsetRun(40, 0, 5)]

@@ -112,7 +112,7 @@ def test_a_series_has_the_same_name_labels_and_value_in_both_texts():
     assert open_ones == {key: value for key, value in plain.items() if key[0].startswith(OWN) and key[0] not in own}
 
 
-def test_counters_and_histograms_say_since_when_they_count():
+def test_counters_and_histograms_have_a_creation_time():
     families = read(written())
     for spec in CATALOGUE:
         created = [s for s in families[base_name(spec)].samples if s.name == f"{base_name(spec)}_created"]
@@ -137,7 +137,7 @@ def test_times_of_begin_fill_what_the_cap_leaves_and_are_counted():
     assert "_created" not in tight.partition("# HELP python")[0]
 
 
-def test_what_is_folded_has_no_time_of_begin():
+def test_folded_series_have_no_creation_time():
     snapshot = whole(partitions=50)
     text = exposition(snapshot, dated(snapshot), wanted=Format.OPENMETRICS, max_series=400)
     assert "kafka_mirror_record_count_total{" in text
@@ -167,7 +167,7 @@ def test_promtool_takes_the_text(tmp_path):
     topic=st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\r")),
     value=st.floats(allow_nan=False),
 )
-def test_what_is_written_is_what_a_parser_reads(topic, value):
+def test_a_parser_reads_the_values_that_were_written(topic, value):
     snapshot: Mapping = {spec.name: {} for spec in CATALOGUE} | {
         "kafka_mirror_lag_records": {("a", "b", topic, "0"): value}
     }
@@ -226,7 +226,7 @@ def test_records_from_the_future_count_and_leave_no_sum():
     )
 
 
-def test_a_partition_that_left_and_comes_back_begins_anew(monkeypatch):
+def test_a_partition_that_comes_back_gets_a_new_creation_time(monkeypatch):
     monkeypatch.setattr("metrics.recorder.time.time", lambda: 1000.0)
     recorder = recorded(report())
     place = ("a", "b", "a.t", "0")

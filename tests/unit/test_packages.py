@@ -125,5 +125,5 @@ def test_a_value_that_is_none_of_the_charts_is_refused(values):
         rendered(**values)
 
 
-def test_chart_and_appliance_have_one_version():
+def test_the_chart_has_the_version_of_the_program():
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["version"] == __version__

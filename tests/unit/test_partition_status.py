@@ -69,7 +69,7 @@ def test_a_flow_without_reports_is_stopped_not_stalled():
     assert judge(history([40] * 10, [100] * 10), last_report_s=NOW - 50, now_s=NOW, silence_s=60).status == Status.STALL
 
 
-def test_an_incomplete_window_says_so():
+def test_a_status_of_few_polls_is_unknown_and_names_their_number():
     found = judge(history([40] * 3, [100] * 3), last_report_s=0.0, now_s=NOW, silence_s=40)
     assert (found.status, found.is_complete) == (Status.UNKNOWN, False)
     assert "3 of 10 polls" in found.reason
@@ -106,7 +106,7 @@ def test_values_older_than_three_polls_are_unknown_with_the_last_known_value(wha
         assert "position has not been read for 100 s" in found.reason
 
 
-def test_who_catches_up_and_who_keeps_pace_are_told_apart():
+def test_catching_up_differs_from_keeping_pace():
     def reason(positions, ends):
         return judge(history(positions, ends), last_report_s=NOW, now_s=NOW, silence_s=40).reason
 
@@ -140,7 +140,7 @@ def test_a_restart_keeps_the_window(tmp_path):
     assert old.of(key) == []
 
 
-def test_polls_of_a_clock_that_was_ahead_say_nothing_of_now(tmp_path):
+def test_polls_from_a_clock_that_was_ahead_are_ignored(tmp_path):
     """They would count as fresh for as long as the clock was ahead, and a partition would stand for less than 0 s."""
     path = tmp_path / "history.json"
     before, after, everything = History(), History(), History()
@@ -187,11 +187,11 @@ def test_partitions_that_left_are_forgotten():
         (NOW + 60, [], None, NOW + 60),
     ],
 )
-def test_a_record_was_written_when_it_was_seen_whatever_its_clock_says(timestamp_s, samples, before_s, written_s):
+def test_a_record_counts_as_written_when_it_was_first_seen(timestamp_s, samples, before_s, written_s):
     assert written_by_s(timestamp_s, samples, before_s=before_s) == written_s
 
 
-def test_what_retention_deleted_says_nothing_of_the_record_behind_it():
+def test_a_deleted_record_does_not_age_the_first_remaining_one():
     """Offset 5 has waited for long; but the first that is left is 90, which is younger."""
     samples = [Sample(NOW - 100, 5, 60), Sample(NOW - 5, 5, 95, start=90), Sample(NOW, 5, 99, start=90)]
     assert written_by_s(NOW - 20, samples, before_s=NOW - 300) == NOW - 20

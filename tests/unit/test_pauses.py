@@ -120,7 +120,7 @@ def test_a_standstill_ends_when_the_targets_metadata_show_a_change(error, replic
         assert one.pause.is_due(now()) is ends
 
     played(scene, one)
-    assert one.pause.reason.startswith("the target takes no writes for it: ")
+    assert one.pause.reason.startswith("the target accepts no writes for it: ")
     assert one.committed is None, "the next window is to know of it"
 
 
@@ -144,7 +144,7 @@ def test_a_standstill_without_an_outcome_is_left_to_a_later_window():
     played(scene, one)
 
 
-def test_standstills_are_logged_in_one_line_and_once(caplog):
+def test_partitions_that_pause_together_are_logged_in_one_line(caplog):
     several = [partition(f"t{number}") for number in range(3)]
 
     def scene(pauses: Pauses, _target: Target) -> None:
@@ -155,11 +155,11 @@ def test_standstills_are_logged_in_one_line_and_once(caplog):
     with caplog.at_level(logging.WARNING):
         played(scene, *several)
     assert [record.getMessage() for record in caplog.records] == [
-        "a->b: 3 partitions paused (t0-0, t1-0, t2-0): the target takes no writes for it: no leader"
+        "a->b: 3 partitions paused (t0-0, t1-0, t2-0): the target accepts no writes for it: no leader"
     ]
 
 
-def test_what_is_absent_is_tried_again_unless_it_was_there_before():
+def test_an_absent_partition_is_retried_unless_it_existed_before():
     never, before = partition(), partition()
     before.tail.runs.add(0, 0, 3)
 
@@ -170,7 +170,7 @@ def test_what_is_absent_is_tried_again_unless_it_was_there_before():
     played(scene, never, before)
     assert (never.pause.kind, never.identity) == (Pause.BACK_OFF, Identity.VERIFIED)
     assert (before.pause.kind, before.identity) == (Pause.NEXT_WINDOW, Identity.UNVERIFIED)
-    assert never.pause.reason == before.pause.reason == "a.t partition 0 is not there on the target"
+    assert never.pause.reason == before.pause.reason == "a.t partition 0 does not exist on the target"
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_what_is_absent_is_tried_again_unless_it_was_there_before():
         pytest.param(lambda _, one: one.pause.begin(Pause.OUTCOME_UNKNOWN, "may arrive"), id="outcome unknown"),
     ],
 )
-def test_an_operators_pause_goes_on_top_of_every_other_and_ends_none(begin):
+def test_a_pause_by_an_operator_neither_replaces_nor_ends_another_pause(begin):
     """Not that of a topic that was deleted and created again either: nothing of it may be fetched from the old position."""
     one = partition()
 

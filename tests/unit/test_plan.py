@@ -26,7 +26,7 @@ def test_a_target_without_room_is_warned_of():
     told = space_lines("a", "b", there=10 * GIB, here=GIB, to_come=9 * GIB, free=20 * GIB, replicas=3)
     assert told == [
         "  space: 10.0 GiB on a, 1.0 GiB on b; its brokers have 20.0 GiB free",
-        "  WARNING: 27.0 GiB are to come in 3 replicas, more than is free. Make room, or mirror less.",
+        "  WARNING: 27.0 GiB will be copied in 3 replicas, which is more than is free. Make room, or mirror less.",
     ]
     assert len(space_lines("a", "b", there=10 * GIB, here=GIB, to_come=6 * GIB, free=20 * GIB, replicas=3)) == 1
     (unknown,) = space_lines("a", "b", there=GIB, here=0, to_come=GIB, free=None, replicas=1)
@@ -58,7 +58,7 @@ def test_a_log_is_as_large_as_its_largest_replica_and_a_volume_counts_once():
     assert found.free == 70
 
 
-def test_what_a_broker_does_not_tell_is_not_known():
+def test_disk_space_that_a_broker_does_not_report_is_unknown():
     assert joined([answer((40, {})), answer((-1, {}))]).free is None
     assert joined([]).free is None
     with pytest.raises(BrokerError, match="CLUSTER_AUTHORIZATION_FAILED"):

@@ -128,7 +128,7 @@ def test_a_poll_fills_offsets_lag_status_and_clusters(recorder, tmp_path):
     assert [recorder.store.value("kafka_mirror_cluster_up", ("a", "b", cluster)) for cluster in "ab"] == [1, 1]
 
 
-def test_a_partition_that_stands_still_is_told_once_and_its_recovery_too(recorder, tmp_path, caplog):
+def test_a_stalled_partition_and_its_recovery_are_logged_once_each(recorder, tmp_path, caplog):
     caplog.set_level("INFO")
     progress = FlowProgress()
     progress.record_windows([report()], now_s=10**11)
@@ -288,7 +288,7 @@ def test_the_last_hour_of_a_flow_is_made_from_its_rows(recorder, tmp_path):
     assert (point.status, point.waits_s, point.waiting) == (Status.OK, 0.0, 0)
 
 
-def test_an_unknown_position_is_no_verdict(recorder, tmp_path):
+def test_a_partition_with_unknown_position_has_status_unknown(recorder, tmp_path):
     poll(Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b"), times=12)
     assert recorder.store.value("kafka_mirror_lag_records", SERIES) is None
     assert recorder.store.value("kafka_mirror_partition_status", SERIES) == Status.UNKNOWN
@@ -344,7 +344,7 @@ def test_time_lag_and_headroom_come_from_the_first_unreplicated_record(recorder,
     assert recorder.store.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == pytest.approx(3540, abs=2)
 
 
-def test_a_level_partition_lags_no_second_and_has_all_its_retention(recorder, tmp_path):
+def test_a_partition_with_lag_0_has_its_whole_retention_as_headroom(recorder, tmp_path):
     source = Cluster("a", end=10)
     source.keeps = Retention(ms=3_600_000)
     poll(Poller(recorder, tmp_path / "h"), source, Cluster("b", position=10))

@@ -139,7 +139,7 @@ def test_batches_of_a_partition_are_sent_in_turn_and_return_target_offsets():
     asyncio.run(run())
 
 
-def test_sequence_numbers_go_on_at_0_behind_the_last_one():
+def test_sequence_numbers_continue_at_0_after_the_last_one():
     async def run():
         broker = Broker(lambda *_: "no check")
         broker._append = lambda where, data: (broker.logs[where].append(HEADER.unpack_from(data)[-2:]), (OK, 0))[1]
@@ -198,7 +198,7 @@ def test_a_batch_that_is_larger_than_a_request_goes_alone():
     asyncio.run(run())
 
 
-def test_what_the_target_refuses_costs_no_sequence_number():
+def test_a_refused_batch_uses_no_sequence_number():
     async def run():
         answers = iter([TOO_LARGE, OK])
         broker = Broker(lambda *_: next(answers))
@@ -250,7 +250,7 @@ def test_a_batch_that_may_be_appended_is_never_withdrawn(impatient, first):
     asyncio.run(run())
 
 
-def test_a_refusal_of_what_may_be_there_says_that_it_is_not_known():
+def test_a_refusal_after_a_lost_response_has_unknown_outcome():
     async def run():
         acts = iter(["appended, no answer", TOO_LARGE])
         producer = await opened(Broker(lambda *_: next(acts)))
@@ -260,7 +260,7 @@ def test_a_refusal_of_what_may_be_there_says_that_it_is_not_known():
     asyncio.run(run())
 
 
-def test_what_a_quota_holds_back_is_taken_back_without_a_trace():
+def test_unsent_batches_are_withdrawn_and_free_their_sequence_numbers():
     """Requests that were sent are waited for; what was not sent frees its sequence number."""
 
     async def run():
@@ -287,7 +287,7 @@ def test_what_a_quota_holds_back_is_taken_back_without_a_trace():
     asyncio.run(run())
 
 
-def test_what_may_be_in_the_log_is_not_taken_back():
+def test_a_batch_that_may_be_in_the_log_is_not_withdrawn():
     async def run():
         acts = iter(["appended, no answer"])
         broker = Broker(lambda *_: next(acts, OK))

@@ -74,7 +74,7 @@ def written_by(registry: ProducerRegistry, cluster: Cluster, ids: Iterable[int])
     return asyncio.run(registry.written_by(cast(Source, cluster), ids))
 
 
-def test_who_is_registered_is_found_over_any_number_of_reads():
+def test_a_registered_producer_is_found_over_any_number_of_reads():
     cluster, registry = Cluster(3, 5, 7, 11, 13), ProducerRegistry(TOPIC)
     assert written_by(registry, cluster, [3, 4, 13, NO_PRODUCER]) == {3, 13}
     assert (cluster.reads, written_by(registry, cluster, [5, 11])) == (3, {5, 11})
@@ -90,7 +90,7 @@ def test_an_unknown_producer_is_looked_up_after_its_batch():
     assert cluster.reads == 2, "what was read before is not read again"
 
 
-def test_two_that_ask_at_once_each_get_what_was_read_behind_their_batch():
+def test_two_concurrent_lookups_each_get_their_producers():
     cluster, registry = Cluster(*range(10)), ProducerRegistry(TOPIC)
 
     async def both() -> list[frozenset[int]]:
@@ -100,7 +100,7 @@ def test_two_that_ask_at_once_each_get_what_was_read_behind_their_batch():
     assert asyncio.run(both()) == [{1}, {9}]
 
 
-def test_who_writes_without_an_id_is_nobodys_producer():
+def test_a_batch_without_a_producer_id_has_no_registered_producer():
     cluster = Cluster(3)
     cluster.is_there = False
     assert written_by(ProducerRegistry(TOPIC), cluster, [NO_PRODUCER]) == frozenset()
@@ -114,7 +114,7 @@ def test_who_writes_without_an_id_is_nobodys_producer():
         pytest.param(True, BrokerError(ErrorCode.offset_not_available), id="a leader that does not know its end yet"),
     ],
 )
-def test_nobody_is_anybody_where_the_registry_cannot_be_read(is_there, failure):
+def test_an_unreadable_registry_is_an_error_and_not_empty(is_there, failure):
     """C: not knowing is no answer, and is asked for again."""
     cluster, registry = Cluster(3), ProducerRegistry(TOPIC)
     cluster.is_there, cluster.failure = is_there, failure
@@ -126,7 +126,7 @@ def test_nobody_is_anybody_where_the_registry_cannot_be_read(is_there, failure):
     assert written_by(registry, cluster, [3]) == {3}
 
 
-def test_a_registry_that_begins_anew_is_read_from_its_start():
+def test_a_recreated_registry_is_read_from_its_start():
     cluster, registry = Cluster(1, 2, 3), ProducerRegistry(TOPIC)
     assert written_by(registry, cluster, [3]) == {3}
     cluster.ids, cluster.id = [8, 9, 10, 11], "two"
@@ -145,7 +145,7 @@ def test_others_are_forgotten_before_they_are_too_many(monkeypatch):
     assert cluster.looks > looks
 
 
-def test_who_registers_after_others_have_seen_it_is_found_by_the_next_window():
+def test_a_producer_that_registers_late_is_found_by_the_next_window():
     """A flow that was one way goes on with the numbers that it had."""
     cluster, registry = Cluster(3), ProducerRegistry(TOPIC)
     assert written_by(registry, cluster, [7]) == frozenset()

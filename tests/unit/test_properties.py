@@ -70,7 +70,7 @@ def java_escape(text):
 
 
 @given(st.lists(st.tuples(st.text(min_size=1), st.text())))
-def test_what_java_stores_is_read_back(stored):
+def test_properties_stored_by_java_are_read_back(stored):
     """Properties.store escapes, parse resolves; keys and values come back whole."""
     text = "".join(f"{java_escape(key)}={java_escape(value)}\n" for key, value in stored)
     assert pairs(text) == stored

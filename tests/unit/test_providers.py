@@ -92,7 +92,7 @@ def test_a_file_is_utf_8_properties_whose_last_duplicate_counts(folder):
         "$${",
     ],
 )
-def test_what_is_no_placeholder_of_a_declared_provider_stays_literal(value):
+def test_a_placeholder_of_no_declared_provider_stays_literal(value):
     assert resolved(value, {"A": "1"}) == Entry(key="k", value=value, where="m:1")
 
 
@@ -101,7 +101,7 @@ def test_without_providers_everything_stays_literal():
     assert resolve(given, {"A": "1"}) == given
 
 
-def test_what_a_provider_brings_is_not_looked_at_again(folder):
+def test_a_value_from_a_provider_is_not_resolved_again(folder):
     assert resolved(f"${{dir:{folder}:other}}-${{env:A}}", {"A": "${env:B}", "B": "2"}).value == "${env:A}-${env:B}"
 
 
@@ -144,17 +144,17 @@ def test_several_placeholders_each_get_their_own_value(parts):
         ),
         ("${file:FOLDER/latin:x}", 'config provider "file": FOLDER/latin is not UTF-8 text. Save it as such.'),
         ("${dir:FOLDER:absent}", 'config provider "dir": FOLDER/absent cannot be read (No such file or directory).'),
-        ("${dir:FOLDER:below}", 'config provider "dir": FOLDER/below is no regular file. Name one.'),
+        ("${dir:FOLDER:below}", 'config provider "dir": FOLDER/below is not a regular file. Name one.'),
         ("${dir:FOLDER/token:x}", 'config provider "dir": FOLDER/token/x cannot be read (Not a directory).'),
-        ("${dir:FOLDER/below:../token}", 'config provider "dir": "../token" is no name of a file in FOLDER/below.'),
-        ("${dir:FOLDER:..}", 'config provider "dir": ".." is no name of a file in FOLDER.'),
+        ("${dir:FOLDER/below:../token}", 'config provider "dir": "../token" is not a file name in FOLDER/below.'),
+        ("${dir:FOLDER:..}", 'config provider "dir": ".." is not a file name in FOLDER.'),
         ("${dir:token}", 'config provider "dir": the placeholder names no path.'),
         ("${env:B}", 'config provider "env": the environment has no variable "B". Set it or correct the name.'),
         ("${env:x:A}", 'config provider "env": "x" is a path, and the environment has none. Write ${provider:NAME}.'),
         ("ok ${env:A} ${env:B}", 'config provider "env": the environment has no variable "B".'),
     ],
 )
-def test_what_a_provider_does_not_find_is_refused_by_key(folder, value, expected):
+def test_a_value_that_a_provider_does_not_find_is_refused_by_key(folder, value, expected):
     (folder / "loop").symlink_to(folder / "loop")
     (folder / "bad").write_text("hunter2 = \\uZ")
     (folder / "latin").write_bytes(b"hunter2 = \xe9")
@@ -214,7 +214,7 @@ def allowed(inside):
 
 
 @pytest.mark.parametrize("path", ["f", "sub/f", "sub/../f", "../inside/f", "mounted"])
-def test_what_lies_below_an_allowed_path_is_read(inside, path):
+def test_files_below_an_allowed_path_are_read(inside, path):
     """As a mounted Kubernetes secret, whose files are links to files below the same folder."""
     expected = {"f": "hunter2", "../inside/f": "hunter2", "sub/../f": "hunter2"}.get(path, "1")
     assert resolved(f"${{file:{inside}/{path}:x}}", **allowed(inside)).value == expected
@@ -381,7 +381,7 @@ SECRETS = (*FOR_CLIENTS, "31415926", "hunter2:9092", "http://hunter2", "hunter2.
         for number, secret in enumerate(secrets)
     ],
 )
-def test_what_a_provider_brings_is_never_shown(given_file, secret, base, keys):
+def test_a_value_from_a_provider_is_never_shown(given_file, secret, base, keys):
     """Whatever key it is the value of: taken, it is in no repr and not explained; refused, it is not in the message."""
     taken = 0
     for key in keys:

@@ -157,7 +157,7 @@ def test_with_identical_offsets_gaps_are_filled_before_records_and_at_the_end():
         repacking.next_round(one)
 
 
-def test_what_is_packed_anew_counts_as_what_it_takes():
+def test_a_repacked_batch_counts_with_its_new_size():
     """Ten batches of a record each that were compressed at the source are not on their way out."""
     (read_ahead, repacking), one = queues({"compression.type": "none"}), partition()
     small = [batch._replace(data=batch.data[:]) for batch in fetched([1] * 10, start=0)]

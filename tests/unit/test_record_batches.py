@@ -55,7 +55,7 @@ def records_of(data):
 
 @settings(max_examples=60)
 @given(RECORDS, st.sampled_from(range(5)), st.integers(0, 2**40))
-def test_a_whole_batch_crosses_with_its_records_untouched(records, codec, base):
+def test_a_whole_batch_is_copied_with_its_records_unchanged(records, codec, base):
     """Only ids, epoch, base offset and CRC change; the CRC fits the new bytes."""
     (batch,) = record_batches.batches(build(records, codec=codec, base=base))
     assert batch.is_copyable(base)
@@ -83,7 +83,7 @@ def test_another_codec_changes_no_record(records, before, after):
 
 @settings(max_examples=60)
 @given(st.lists(RECORDS, min_size=1, max_size=5), st.integers(0, 30), st.integers(100, 4000))
-def test_rebatching_keeps_every_record_behind_the_position_in_order(groups, position, max_bytes):
+def test_rebatching_keeps_every_record_after_the_position_in_order(groups, position, max_bytes):
     data, base = b"", 0
     for records in groups:
         data += build(records, base=base)
@@ -218,7 +218,7 @@ def test_all_complete_messages_of_old_formats_are_found(form, sets, cut):
     assert packed.next_offset == len(expected)
 
 
-def test_what_grows_by_compression_stays_plain_and_levels_are_kafkas():
+def test_a_batch_that_compression_enlarges_stays_plain():
     noise = [(1, b"k", random.Random(1).randbytes(2000), [])]
     (batch,) = record_batches.batches(build(noise))
     assert record_batches.copy_batch(batch, CODECS["lz4"]).data is batch.data
@@ -259,7 +259,7 @@ def test_messages_of_the_old_formats_are_read_as_another_reader_reads_them(writt
     assert found == theirs
 
 
-def test_a_batch_that_says_more_than_it_holds_is_corrupt():
+def test_a_batch_with_fewer_records_than_its_header_counts_is_corrupt():
     data = bytearray(build([(1, b"k", b"v", [])]))
     struct.pack_into(">i", data, 57, 3)
     with pytest.raises(record_batches.CorruptBatch, match="fewer records"):

@@ -157,7 +157,7 @@ def test_records_without_a_position_are_searched_from_their_earliest_offset(part
 
 
 @pytest.mark.parametrize(("end", "behind"), [(7, 0), (8, 0), (9, 2)])
-def test_one_marker_behind_a_position_is_its_transactions_own(end, behind):
+def test_one_marker_after_a_position_belongs_to_its_transaction(end, behind):
     source, target = Log("t", start=2, end=99), Log("A.t", start=0, end=end)
     partition = Partition(HERE, 5, 5, tail=Tail("0,0,7"))
     found, _ = asyncio.run(_expected_tails([partition], source, target, with_marker={partition}))  # type: ignore[arg-type]
@@ -230,9 +230,7 @@ def test_a_leader_that_does_not_answer_is_not_one_that_has_nothing(side, error, 
         pytest.param(9, 9, 6, 6, (0, 5), id="everything"),
     ],
 )
-def test_what_the_source_deleted_and_the_target_has_is_not_lost(
-    monkeypatch, source_start, source_end, copied, position, kept
-):
+def test_records_that_only_the_target_has_are_not_lost(monkeypatch, source_start, source_end, copied, position, kept):
     """D."""
     records = numbered([b"%d" % n for n in range(source_end)], start=0)
     logs = {"t": packed(records[source_start:], [1]), "A.t": packed(records[:copied], [2])}
@@ -263,7 +261,7 @@ def test_what_the_source_deleted_and_the_target_has_is_not_lost(
 
 
 @pytest.mark.parametrize("is_transactional", [False, True])
-def test_what_a_repartitioned_topic_may_have_twice_is_in_the_ledger(is_transactional):
+def test_possible_duplicates_of_a_repartitioned_topic_are_in_the_ledger(is_transactional):
     logs = [Log("t", start=2, end=99), Log("A.t", start=0, end=7)]
     partition = Partition(HERE._replace(spread_over=3), 5, 5)
     unsettled = {partition}

@@ -34,8 +34,14 @@ from mirror.config.table import FLOW_DEFAULTS
         ("ssl.trustmanager.algorithm = InsecureTrustManager", "5: ssl.trustmanager.algorithm: is not supported"),
         ("topics = a.* # all", '5: topics: "a.* # all" holds a "#": a properties file has no comments after a value'),
         ("primary->backup.groups = g # mine", '5: primary->backup.groups: "g # mine" holds a "#"'),
-        ("topics = orders payments", '5: topics: "orders payments" can be no topic, for it holds " ". Separate names'),
-        ("primary->backup.topics = a/b, c", '5: primary->backup.topics: "a/b" can be no topic, for it holds "/"'),
+        (
+            "topics = orders payments",
+            '5: topics: "orders payments" cannot be a topic, because it contains " ". Separate names',
+        ),
+        (
+            "primary->backup.topics = a/b, c",
+            '5: primary->backup.topics: "a/b" cannot be a topic, because it contains "/"',
+        ),
         (
             'topics.exclude = "secret.*"',
             "5: topics.exclude: is in quotes, which a properties file takes for a part of the",
@@ -60,22 +66,25 @@ from mirror.config.table import FLOW_DEFAULTS
         ),
         (
             "topic.blacklist = x",
-            "5: topic.blacklist: is no setting of MirrorMaker, and looks like a filter. Write topics.exclude.",
+            "5: topic.blacklist: is not a setting of MirrorMaker, and looks like a filter. Write topics.exclude.",
         ),
         (
             "topics.include = x",
-            "5: topics.include: is no setting of MirrorMaker, and looks like a filter. Write topics.",
+            "5: topics.include: is not a setting of MirrorMaker, and looks like a filter. Write topics.",
         ),
         (
             "primary->backup.groups.include = x",
-            "5: primary->backup.groups.include: is no setting of MirrorMaker, and looks like a filter. Write groups.",
+            "5: primary->backup.groups.include: is not a setting of MirrorMaker, and looks like a filter. Write groups.",
         ),
-        ("topics.regex = x", "5: topics.regex: is no setting of MirrorMaker, and looks like a filter. Write topics."),
+        (
+            "topics.regex = x",
+            "5: topics.regex: is not a setting of MirrorMaker, and looks like a filter. Write topics.",
+        ),
         (
             "primary->backup.groups.denylist = x",
-            "5: primary->backup.groups.denylist: is no setting of MirrorMaker, and looks",
+            "5: primary->backup.groups.denylist: is not a setting of MirrorMaker, and lo",
         ),
-        ("whitelist = x", "5: whitelist: is no setting of MirrorMaker, and looks like a filter. Write topics."),
+        ("whitelist = x", "5: whitelist: is not a setting of MirrorMaker, and looks like a filter. Write topics."),
         (
             "primary->backup.exactly.once.source.support = enabled",
             "5: primary->backup.exactly.once.source.support: is the target's key, not a flow's. Write backup.exactly",
@@ -84,20 +93,23 @@ from mirror.config.table import FLOW_DEFAULTS
             "primary.exactly.once.source.support = enabled",
             "5: primary.exactly.once.source.support: is the target's key, and primary is the target of no enabled flow",
         ),
-        ("primary->backup.topcs = x", '5: primary->backup.topcs: is no setting of MirrorMaker. Was "topics" meant?'),
+        ("primary->backup.topcs = x", '5: primary->backup.topcs: is not a setting of MirrorMaker. Was "topics" meant?'),
         (
             "primary->backup.enable = true",
-            '5: primary->backup.enable: is no setting of MirrorMaker. Was "enabled" meant?',
+            '5: primary->backup.enable: is not a setting of MirrorMaker. Was "enabled" meant?',
         ),
-        ("task.max = 2", '5: task.max: is no setting of MirrorMaker. Was "tasks.max" meant?'),
+        ("task.max = 2", '5: task.max: is not a setting of MirrorMaker. Was "tasks.max" meant?'),
         (
             "primary.security.protcol = SSL",
-            '5: primary.security.protcol: is no setting of MirrorMaker. Was "security.protocol"',
+            '5: primary.security.protcol: is not a setting of MirrorMaker. Was "security.protocol"',
         ),
-        ("primary->backup.topics.whitelist = x", "5: primary->backup.topics.whitelist: is no setting of MirrorMaker 2"),
+        (
+            "primary->backup.topics.whitelist = x",
+            "5: primary->backup.topics.whitelist: is not a setting of MirrorMaker 2",
+        ),
     ],
 )
-def test_what_would_be_mirrored_or_secured_otherwise_is_refused(refusal, line, expected):
+def test_a_setting_that_would_change_records_or_security_is_refused(refusal, line, expected):
     assert refusal(line).startswith(expected)
 
 
@@ -124,7 +136,7 @@ def test_what_would_be_mirrored_or_secured_otherwise_is_refused(refusal, line, e
         "primary.consumer.metadata.max.idle.ms = 1",
     ],
 )
-def test_what_makes_no_difference_is_not_refused(settings, line):
+def test_a_setting_without_effect_is_not_refused(settings, line):
     assert settings(line).flows
 
 
@@ -134,7 +146,7 @@ def test_no_setting_of_a_flow_is_taken_for_a_slip_of_another_one(settings):
             assert settings(f"primary->backup.{key} = {default}".replace("\\", "\\\\")).ignored == ()
 
 
-def test_a_backslash_that_java_drops_is_told(settings):
+def test_a_backslash_that_java_drops_is_noted(settings):
     assert [note.partition(": ")[2] for note in settings(r"topics = prod\..*").notes] == [
         r'topics: Java drops the backslash of "\.", so the pattern is "prod..*". Write "\\." if the backslash is meant.'
     ]

@@ -62,7 +62,7 @@ def test_a_window_that_runs_already_is_planned_at_once(plan):
     assert topics(lane, start, {"window": running + 2}) == ["first"]
 
 
-def test_who_waits_for_a_window_hears_that_the_appliance_stops(plan, virtual_clock):
+def test_a_lane_that_waits_for_a_window_ends_when_the_process_stops(plan, virtual_clock):
     lane, window = reader(plan), coming()
     virtual_clock.call_at(time.time() + 0.2, lambda: write_plan(plan, Plan((), is_stopping=True)))
     start = {"window": window}
@@ -71,7 +71,7 @@ def test_who_waits_for_a_window_hears_that_the_appliance_stops(plan, virtual_clo
     assert time.time() * 1000 < window * WINDOW_MS
 
 
-def test_who_waits_for_a_window_ends_with_the_process_that_asked(plan, monkeypatch):
+def test_a_lane_that_waits_for_a_window_ends_with_its_parent_process(plan, monkeypatch):
     lane, window = reader(plan), coming()
     parents = iter([7, 7, 1])
     monkeypatch.setattr("mirror.spark.replication_source.os.getppid", lambda: next(parents))

@@ -556,7 +556,7 @@ def test_every_alert_has_scenes_of_both_kinds():
         assert {scene.fires for scene in SCENES.get(alert.name, ())} == {True, False}, alert.name
 
 
-def test_what_becomes_of_a_groups_offset_is_called_as_checkpoints_call_it():
+def test_rules_use_the_states_of_the_checkpoints():
     assert {*NO_WAY.split("|"), *HEALTHY.split("|")} <= {state.value for state in State}
 
 
@@ -615,11 +615,24 @@ def test_the_runbook_has_the_severity_and_sections_of_each_alert():
         assert f"](#{alert.name.lower()})" in index, alert.name
 
 
-def test_who_is_woken_reads_in_the_runbook_to_whom_to_turn():
+def test_the_runbook_names_an_escalation_for_each_critical_alert():
     page = (ROOT / "docs" / "runbook.md").read_text()
     sections = {text.split("\n")[0]: text for text in re.split(r"^## ", page, flags=re.MULTILINE)[1:]}
     critical = {alert.name for alert in alerts() if alert.severity == "critical"}
     assert {name for name, text in sections.items() if "**Escalate.**" in text} == critical
+
+
+def test_the_runbook_searches_the_log_for_texts_that_the_program_logs():
+    page = (ROOT / "docs" / "runbook.md").read_text()
+    searched = re.findall(
+        r"journalctl -u kafka-mirror(?: --since \S+)? \| grep (?:-[A-Z]\w* |-[a-z] )*(['\"])(.+?)\1", page
+    )
+    texts = {text for _, pattern in searched for text in re.split(r"\\?\|", pattern)}
+    assert len(texts) > 15
+    source = "".join(path.read_text() for path in (ROOT / "mirror").rglob("*.py"))
+    source = re.sub(r'"\s*\n\s*f?"', "", source)  # a text over several lines
+    of_others = {"started", "exited", "kafka-mirror:", "A->B"}
+    assert {text for text in texts - of_others if text not in source} == set()
 
 
 @needs_promtool

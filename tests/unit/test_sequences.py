@@ -200,7 +200,7 @@ def test_numbers_are_read_back(text):
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.2", "1.2.3.4", "-1.2.3", "1.2.x?"])
-def test_what_is_none_is_no_number(text):
+def test_an_invalid_sequence_number_is_not_parsed(text):
     assert NextSequence.parse(text) is None
 
 
@@ -208,7 +208,7 @@ def test_sequence_numbers_continue_after_the_largest_on_the_target():
     assert NextSequence(7, 1, SEQUENCES - 2).doubted().after(5) == NextSequence(7, 1, 3)
 
 
-def test_a_topic_partition_gets_numbers_that_nobody_has_used_there():
+def test_a_partition_gets_unused_sequence_numbers():
     async def run() -> None:
         broker = Broker()
         producer = Producer(broker, request_bytes=1 << 20, request_timeout_ms=1000, retry_s=1)

@@ -75,7 +75,7 @@ def test_a_note_is_removed_only_if_its_group_is_known_to_have_another_offset(top
     assert notes.of(group(8)) == read_back().of(group(8)) == set(), "an operator may set it back to that offset"
 
 
-def test_what_is_new_is_returned_once_and_records_of_others_are_skipped(topic):
+def test_new_notes_are_returned_once_and_foreign_records_are_skipped(topic):
     asyncio.run(SetOffsets("notes").write(None, {PLACE: (8,)}))
     topic.records += [(None, b"[1]"), (b"[1]", b"[1]"), (b"x", b"[1]"), (b'["g","t",1]', b"7")]
     notes = SetOffsets("notes")

@@ -42,7 +42,7 @@ def test_a_flow_has_its_recovery_point_objective(settings):
     assert settings(*lines).flows[0].rpo_objective_s == 5
 
 
-def test_defaults_of_what_is_beside_the_records(settings):
+def test_defaults_of_checkpoints_heartbeats_and_offset_syncs(settings):
     """B.2 of the semantics."""
     [flow] = settings().flows
     checkpoints = flow.checkpoints
@@ -297,7 +297,7 @@ def test_a_needless_key_keeps_its_reason_where_a_flow_has_it(settings):
     assert len(loaded.ignored_why) == 2
 
 
-def test_top_level_enabled_holds_for_pairs_that_say_nothing(settings):
+def test_top_level_enabled_applies_to_pairs_without_their_own(settings):
     """As in MirrorMaker, unless heartbeats are off."""
     assert [flow.name for flow in settings("enabled = true").flows] == ["primary->backup", "backup->primary"]
     assert len(settings("enabled = true", "backup->primary.enabled = false").flows) == 1
@@ -325,15 +325,15 @@ def test_top_level_enabled_holds_for_pairs_that_say_nothing(settings):
         ),
         (
             "replication.policy.class = pathlib.Path",
-            '5: replication.policy.class: "pathlib.Path" is no such class; expec',
+            '5: replication.policy.class: "pathlib.Path" is not such a class; ex',
         ),
         (
             "primary->backup.topics.blacklist = x",
-            "5: primary->backup.topics.blacklist: was removed in Kafka 4.0; what it k",
+            "5: primary->backup.topics.blacklist: was removed in Kafka 4.0; everything",
         ),
         (
             "groups.blacklist = x",
-            "5: groups.blacklist: was removed in Kafka 4.0; what it kept out would be mirrored. Write g",
+            "5: groups.blacklist: was removed in Kafka 4.0; everything it excluded would be mirrored. Write g",
         ),
         (
             "group.filter.class = a.B",
@@ -341,7 +341,7 @@ def test_top_level_enabled_holds_for_pairs_that_say_nothing(settings):
         ),
         (
             "offset-syncs.topic.location = both",
-            '5: offset-syncs.topic.location: "both" is neither side. Write "source"',
+            '5: offset-syncs.topic.location: "both" is not a cluster of the flow. Write "source"',
         ),
         (
             "emit.offset-syncs.enabled=false\noffset-syncs.topic.location=target",
@@ -430,7 +430,7 @@ def test_identity_both_ways_is_refused_one_way_is_not(settings, refusal):
     settings(lines[1])
 
 
-def test_both_ways_under_one_name_when_each_record_crosses_once(settings, refusal):
+def test_bidirectional_identity_is_allowed_if_each_record_is_mirrored_once(settings, refusal):
     both = ["replication.policy.class = IdentityReplicationPolicy", "mirror.identity.bidirectional = true"]
     back = ["backup->primary.enabled = true", "backup->primary.sync.topic.configs.enabled = false"]
     quiet = [*both, *back, "backup->primary.sync.topic.acls.enabled = false"]

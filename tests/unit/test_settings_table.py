@@ -65,7 +65,7 @@ def test_each_setting_of_the_process_is_loaded():
     assert {*KEYS_OF_MIRROR.values(), *READ_TOGETHER} == set(PROCESS_DEFAULTS)
 
 
-def test_settings_with_a_reader_of_their_own_are_read_as_the_table_says(settings):
+def test_settings_with_a_separate_reader_follow_the_table(settings):
     mirror = settings("mirror.poll.interval.ms = 250", "mirror.app.grafana.url = http://g/").mirror
     assert (mirror.poll_interval_s, mirror.app_grafana_url) == (0.25, "http://g")
     assert Mirror().poll_interval_s == 5.0

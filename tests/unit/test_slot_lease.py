@@ -136,7 +136,7 @@ def test_a_late_claim_holds_where_no_successor_has_looked_yet():
     asyncio.run(scene())
 
 
-def test_a_successor_that_was_ready_first_says_so_again():
+def test_a_successor_that_was_ready_first_announces_itself_again():
     async def scene() -> None:
         target = GroupOffsets()
         number = await next_start()
@@ -321,7 +321,7 @@ def test_a_process_that_stops_waits_for_no_slot_and_others_do():
     asyncio.run(scene())
 
 
-def test_runs_that_stop_at_the_same_time_are_all_told():
+def test_runs_that_stop_at_the_same_time_are_all_recorded():
     stops = None
     for run in range(12):
         stops = with_stop(run, stops)
@@ -387,7 +387,7 @@ def found(*, owner: int = 7, **lanes: tuple[int, int, bool]) -> dict[tuple[str, 
         ),
     ],
 )
-def test_how_a_window_that_acquired_its_slot_stands(seen, status, has_stale_commit):
+def test_the_lease_of_a_window_has_the_status_of_what_it_finds(seen, status, has_stale_commit):
     lease = window(10)._lease
     lease._acquired_from = leases(even=(8, 7, RELEASED), odd=(9, 7, RELEASED))
     assert lease.status(found(**seen)) is status
@@ -433,7 +433,7 @@ SPARE = WindowOutcome(spare=2, decided_at_ms=99)
         pytest.param([(9, 7, RELEASED), (8, 7, RELEASED, SPARE)], CLEAN, False, id="an older one does not"),
     ],
 )
-def test_what_a_window_begins_with(before, outcome, has_gap):
+def test_a_window_finds_its_predecessor(before, outcome, has_gap):
     assert predecessor_of(10, [LeaseState(*lease) for lease in before], run_id=7) == Predecessor(outcome, has_gap)
 
 

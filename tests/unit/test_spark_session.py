@@ -38,7 +38,7 @@ def test_executors_may_take_their_time(monkeypatch):
     session._await_cores(cluster(2, 2, 4, 8), 6)
 
 
-def test_what_pyspark_asks_the_jvm_for_all_the_time_it_is_asked_for_once():
+def test_repeated_requests_of_pyspark_to_the_jvm_are_cached():
     """At the end of each iterator PySpark asks what the exception is an instance of, a dozen times."""
     asked = []
 
@@ -56,7 +56,7 @@ def test_what_pyspark_asks_the_jvm_for_all_the_time_it_is_asked_for_once():
     assert len(asked) == 3
 
 
-def test_what_is_of_another_spark_has_no_effect(monkeypatch, caplog):
+def test_settings_of_another_spark_have_no_effect(monkeypatch, caplog):
     caplog.set_level("INFO", "mirror")
     for name in ("SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "HADOOP_CONF_DIR"):
         monkeypatch.setenv(name, "/opt/another")
@@ -65,7 +65,9 @@ def test_what_is_of_another_spark_has_no_effect(monkeypatch, caplog):
     session._prepare_environment(is_here=False)
     assert not {"SPARK_HOME", "PYSPARK_SUBMIT_ARGS"} & os.environ.keys()
     assert os.environ["HADOOP_CONF_DIR"], "a cluster's may be meant"
-    assert caplog.messages == ["without effect, for Spark comes with this program: SPARK_HOME, PYSPARK_SUBMIT_ARGS"]
+    assert caplog.messages == [
+        "without effect, because kafka-mirror has its own Spark: SPARK_HOME, PYSPARK_SUBMIT_ARGS"
+    ]
 
 
 def test_the_jvm_has_the_folders_that_python_has(monkeypatch):

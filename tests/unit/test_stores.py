@@ -95,8 +95,8 @@ def keys(**changes):
     [
         (trusts(password="hunter2"), "ssl.truststore.password", 'does not open "'),
         (keys(password="hunter2"), "ssl.keystore.password", 'does not open "'),
-        ({"ssl_key_password": "hunter2"}, "ssl.key.password", "the password of its key is another one"),
-        (keys(location="key.p12", password="hunter2"), "ssl.keystore.password", "another one"),
+        ({"ssl_key_password": "hunter2"}, "ssl.key.password", "the password of its key is wrong"),
+        (keys(location="key.p12", password="hunter2"), "ssl.keystore.password", "is wrong"),
         (keys(password=None), "ssl.keystore.password", "is not set, yet ssl.keystore.location names"),
         (trusts(location="absent.jks"), "ssl.truststore.location", "(No such file or directory)"),
         (keys(location="/"), "ssl.keystore.location", "(Is a directory)"),
@@ -114,7 +114,7 @@ def keys(**changes):
         (trusts(certificates="x"), "ssl.truststore.type", '"JKS" found with ssl.truststore.certificates'),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_one_line_without_secrets(folder, changes, key, named):
+def test_an_unreadable_store_is_refused_in_one_line_without_secrets(folder, changes, key, named):
     for translate in (clients.client_options, clients.confluent_options):
         with pytest.raises(ClientError) as caught:
             translate(java(folder, **changes))
@@ -124,7 +124,7 @@ def test_what_cannot_be_read_is_refused_in_one_line_without_secrets(folder, chan
         assert "\n" not in str(caught.value)
 
 
-def test_what_came_with_a_key_is_not_trusted_for_that(folder):
+def test_a_certificate_of_a_key_entry_is_not_a_trusted_authority(folder):
     """As in Java: of a key's entry the own certificate at most."""
     for name in ("key.jks", "key.p12"):
         given = java(folder, ssl_truststore_location=name, ssl_truststore_password=STORE)

@@ -130,7 +130,7 @@ def test_a_run_is_read_back_as_it_was(steps, is_aborted, text):
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"state": "done", "steps": {"x": {}}}'])
-def test_what_is_no_run_is_refused(text):
+def test_an_invalid_run_is_refused(text):
     with pytest.raises(ValueError, match=r".+"):
         SwitchRun.parse(text)
 
@@ -160,14 +160,14 @@ def test_a_step_that_fails_keeps_what_it_has_kept_itself(monkeypatch):
     assert journal.saved[-1].next is Step.FENCE
 
 
-def test_who_is_taken_over_does_nothing_more(done):
+def test_a_conductor_that_was_taken_over_does_nothing_more(done):
     journal: Any = Kept(taken_after=3)  # running, done, running
     with pytest.raises(TakenOverError):
         conduct(SCOPE, journal, RUN, how())
     assert done == [Step.FENCE, Step.DRAIN]
 
 
-def test_a_hook_runs_behind_its_step_and_stops_the_switch_when_it_fails(done):
+def test_a_hook_runs_after_its_step_and_stops_the_switch_if_it_fails(done):
     journal: Any = Kept()
     run = conduct(SCOPE, journal, RUN, how(hooks={Step.GROUPS: "echo $KAFKA_MIRROR_FLOW $KAFKA_MIRROR_STEP"}))
     assert run.step(Step.GROUPS).said == ("groups is done", "hook: a->b groups")
@@ -182,7 +182,7 @@ def test_a_run_that_has_not_ended_is_gone_on_with_by_the_same_command_only():
     assert found.steps == begun.steps
     with pytest.raises(SettingsError, match="has not ended"):
         unfinished(Kept(begun), SimpleNamespace(topics="x", groups=""), Kind.SWITCH)  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="Two never conduct at once"):
+    with pytest.raises(SettingsError, match="Wait until it ends"):
         unfinished(Kept(begun, is_conducted=True), SCOPE, Kind.SWITCH)  # type: ignore[arg-type]
     assert unfinished(Kept(replace(begun, is_aborted=True)), SCOPE, Kind.SWITCH) is None  # type: ignore[arg-type]
 
@@ -202,7 +202,7 @@ def test_all_is_taken_back_until_a_group_may_have_been_moved(monkeypatch):
             abort(scope, Kept(), begun.with_step(Step.GROUPS, **moved), how())  # type: ignore[arg-type]
 
 
-def test_partitions_that_no_offset_map_knows_are_not_said_to_be_equal(monkeypatch):
+def test_partitions_without_an_offset_map_are_not_reported_as_equal(monkeypatch):
     places = tuple(PlannedPartition("t", "a.t", number, "") for number in range(3))
     compared = verified.Scope(places, {("t", 0): OffsetMap([OffsetRun(0, 0, 10)])}, {}, {})
 
@@ -281,7 +281,7 @@ def test_a_conductor_that_wakes_up_late_changes_nothing(monkeypatch, act):
     assert changed == []
 
 
-def test_a_fence_keeps_nobody_from_reading_not_even_for_a_moment():
+def test_a_fence_never_blocks_consumers():
     asked: list[list[Acl]] = []
     cluster: Any = SimpleNamespace(
         alias="a",
@@ -326,7 +326,7 @@ def test_a_cluster_without_an_authorizer_has_no_fence_to_put_up_or_to_take_away(
         fence.lifted(cluster, denials(["t"]))
 
 
-def test_what_is_denied_already_is_not_ours_to_take_away():
+def test_an_existing_deny_acl_is_not_part_of_the_fence():
     cluster: Any = SimpleNamespace(topic_acls=lambda: set(denials(["t"])), without_acls=lambda _: [])
     assert fence.lacking(cluster, ["t", "u"], keeps_readers=True) == denials(["u"])
 
@@ -356,7 +356,7 @@ def test_a_writer_that_does_not_stop_is_named(monkeypatch):
         ("orders,payments", "payments", True),
     ],
 )
-def test_what_is_paused_is_what_was_switched_and_no_heartbeats(asked, topic, is_paused):
+def test_a_switch_pauses_its_topics_and_no_heartbeats(asked, topic, is_paused):
     assert _pauses(topic, asked=asked) is is_paused
 
 
@@ -395,22 +395,22 @@ def test_a_dry_run_prints_steps_costs_and_blockers():
     assert "switch a->b" in text
     assert re.search(r"t +a\.t +2 +30 +1\.5 s", text)
     assert "2 groups, 1 with members on a" in text
-    assert "would be lost if the source was gone now: 30 records" in text
+    assert "would be lost if the source failed now: 30 records" in text
     assert "should take: about 18.0 s" in text
     assert [step.value for step in STEPS[Kind.SWITCH]] == re.findall(r"^  - (\w+)", text, re.MULTILINE)
     assert text.endswith("warning: settings of 1 remote topic differ: a.t\nblocked: no process replicates a->b\n")
 
 
-def test_what_is_not_known_is_said_to_be_so():
+def test_unknown_costs_are_shown_as_unknown():
     unknown = replace(AHEAD, topics=(replace(AHEAD.topics[0], missing=None, waits_s=None),))
     text = ahead_text(RUN, unknown)
-    assert "would be lost if the source was gone now: not known" in text
-    assert "should take: not known" in text
+    assert "would be lost if the source failed now: unknown" in text
+    assert "should take: unknown" in text
     stuck = replace(AHEAD, topics=(replace(AHEAD.topics[0], records_per_s=0.0),))
     assert stuck.takes_s is None, "what does not move never arrives"
 
 
-def test_behind_a_switch_it_says_what_was_done_when_and_where_groups_went():
+def test_the_report_of_a_switch_has_its_steps_times_and_moves():
     run = RUN
     order = STEPS[Kind.SWITCH]
     for number, step in enumerate(order):
@@ -496,7 +496,7 @@ def test_a_group_without_members_is_waited_for_until_its_offsets_are_stable(monk
     assert group_step.left(watched.work) == at(5)
     assert watched.now_s == pytest.approx(group_step.QUIET_S + 1.0, abs=0.6), "counted from the last move"
     assert set(watched.said) == {
-        "g read on a without members, as readers do that assign partitions themselves (Flink, Spark, sink connectors). Stop them"
+        "g read on a without members, so their consumers assign partitions themselves (Flink, Spark, sink connectors). Stop them"
     }
 
 
@@ -554,15 +554,15 @@ def test_the_plan_warns_of_groups_that_are_not_moved_or_lose_records(monkeypatch
     monkeypatch.setattr(preflight, "read_shared", shared)
     plan: Any = SimpleNamespace(group="mirror.a->b")
     assert [*_of_shared(scope, plan), *_of_other_types(scope), *_of_readers(scope, at(3))] == [
-        "mirror.c->b write to t on b too: a group that is moved skips what it has not read of their records before its place",
+        "mirror.c->b write to t on b too: a moved group skips their unread records before its place",
         "2 groups of a stay on it, because only consumer groups are moved: s (streams), q (share)",
-        "g read on a without members: their readers assign partitions themselves. Stop them at the step groups; one that commits "
-        "rarely is not seen to read",
+        "g read on a without members: their consumers assign partitions themselves. Stop them at the step groups; a consumer "
+        "that commits rarely is not detected",
     ]
     assert list(_of_readers(scope, at(4))) == []
 
 
-def test_acls_that_cannot_be_read_are_not_said_to_be_complete(monkeypatch):
+def test_acls_that_cannot_be_read_are_reported_as_unknown(monkeypatch):
     def refuse(*_: Any) -> Any:
         raise ClusterUnavailable("cluster a: not authorized", cluster="a")
 
@@ -587,7 +587,7 @@ def test_a_rows_lag_is_what_a_topic_would_lose():
 SEEN = Sample(time_s=1000.0, position=5, end=9)
 
 
-def test_a_gap_counts_what_was_seen_and_says_what_nobody_saw():
+def test_a_gap_counts_seen_records_and_names_the_unknown_ones():
     known = lost.gap("t", 0, 5, 999_000, SEEN)
     assert (known["missing"], known["seen_end"], known["replicated_until_ms"]) == (4, 9, 999_000)
     assert lost.gap("t", 1, 12, -1, SEEN)["missing"] == 0, "it crossed after it was seen"
@@ -598,7 +598,7 @@ def test_a_gap_counts_what_was_seen_and_says_what_nobody_saw():
     assert said == [
         "4 records seen on the source and not on the target: t-0 (+4)",
         "records of the last 10.0 s are unknown, and not counted",
-        "unknown of 1 partition: the position, or the end of the log was never seen",
+        "unknown for 1 partition: the position, or the end of the log was never seen",
     ]
 
 
@@ -611,14 +611,14 @@ def test_a_checkpoint_is_translated_by_the_present_map_if_possible():
     assert lost._recovered(at, "t", OffsetMap(), {}).after == 3
 
 
-def test_a_group_that_stands_further_on_the_target_is_not_moved_back():
+def test_a_group_with_a_later_offset_on_the_target_is_not_moved_back():
     each = Moved("g", "t", 0, 8, "a.t", None, 8)
     for offset, stays in ((7, False), (8, True), (9, True)):
         assert stands_there(each, {"g": Group("g", "Empty", {("a.t", 0): offset})}) is stays
     assert not stands_there(each, {})
 
 
-def test_every_kind_pauses_its_flow_behind_the_groups_and_ends():
+def test_every_kind_pauses_its_flow_after_the_groups():
     for kind, order in STEPS.items():
         assert order.index(Step.PAUSE) == order.index(Step.GROUPS) + 1
         run = replace(RUN, kind=kind)
@@ -637,13 +637,13 @@ def test_acl_sync_does_not_copy_a_fence_to_the_remote_topic():
     assert wanted == {own._replace(topic="a.t"), *allowances(["a.u"])}
 
 
-def test_a_source_that_is_lost_has_steps_and_costs_of_its_own():
+def test_a_lost_source_has_separate_steps_and_costs():
     run = replace(RUN, kind=Kind.FAIL_OVER)
     text = ahead_text(run, replace(AHEAD, is_source_lost=True, warnings=(), blocks=()))
     assert "seen on the source and not on the target: 30 records" in text
     assert "should take" not in text
     assert "move each group to where its last checkpoint leads" in text
-    assert text.endswith("let producers write on b, where an earlier switch back has fenced it\n")
+    assert text.endswith("remove the fence that an earlier switch-back left on b\n")
 
 
 def test_a_failover_removes_the_fence_of_a_switch_and_names_other_denies():
@@ -666,5 +666,5 @@ def test_a_failover_removes_the_fence_of_a_switch_and_names_other_denies():
     assert removed == ours
     assert forgotten == ["fence/1"]
     assert found.facts == {"opened": ["orders"]}
-    assert found.said[-1].startswith("1 topic of b stay closed to producers: ")
+    assert found.said[-1].startswith("1 topic of b cannot be written, because ACLs ")
     assert found.said[-1].endswith(": users")

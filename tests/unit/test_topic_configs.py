@@ -42,7 +42,7 @@ def test_changes(what, sync, source, target, changes):
 @pytest.mark.parametrize(
     "name", ["min.insync.replicas", "message.timestamp.type", "leader.replication.throttled.replicas"]
 )
-def test_what_belongs_to_the_target_is_left_alone_by_default(name):
+def test_settings_of_the_target_are_not_changed_by_default(name):
     assert ConfigSync().changes({name: OWN}, {name: DEFAULT}) == []
 
 
@@ -59,5 +59,5 @@ def test_a_topic_is_created_with_what_is_set_on_its_source():
     }
 
 
-def test_changes_are_said_in_words():
+def test_changes_are_described_in_words():
     assert described([Change("a", "1"), Change("b", None)]) == "a=1, b back to its default"

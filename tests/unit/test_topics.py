@@ -116,7 +116,7 @@ def remote_names(flow, *names):
     return [topic.remote for topic in matched(flow, named(*names))]
 
 
-def test_what_is_matched(flow):
+def test_matched_topics_and_their_remote_names(flow):
     ours = flow("topics = orders.*, B\\..*, mm2.*", "topics.exclude = .*-old")
     assert remote_names(
         ours,
@@ -145,7 +145,7 @@ def test_a_missing_topic_is_created_as_its_source_is_and_a_short_one_grows(flow)
     ]
 
 
-def test_a_setting_that_the_target_does_not_know_is_left_out_and_told(flow, caplog):
+def test_a_setting_that_the_target_does_not_know_is_left_out_and_logged(flow, caplog):
     """A source of before Kafka 4 has message.format.version, for which a target of today refuses the whole topic."""
     source, target = Cluster("A"), Cluster("B")
     old = TopicSetting(value="0.10.2", is_own=True, is_default=False, is_static=False)
@@ -264,7 +264,7 @@ def test_where_offset_syncs_are_written(flow, lines, expected):
     assert [done[0] for done in side.done if "offset-syncs" in done[0]] == ([expected] if expected else [])
 
 
-def test_what_appears_after_the_flow_began_is_told_apart(flow):
+def test_partitions_that_appear_after_the_flow_began_are_marked_late(flow):
     plan = flow_plan(flow(), matched(flow(), topics(old=2, new=1)), {"A.old": 2, "A.new": 1}, first={("old", 0)})
     assert [(p.topic, p.partition) for p in plan.partitions if p.is_late] == [("new", 0), ("old", 1)]
 

@@ -143,7 +143,7 @@ def begun(
 
 
 @pytest.mark.parametrize(("fails", "stands", "counted"), [(False, 140, 40), (True, 100, 0)])
-def test_what_was_acknowledged_and_not_committed_is_reported_nowhere(fails, stands, counted):
+def test_acknowledged_records_count_when_they_are_committed(fails, stands, counted):
     """The position that a window reports, and what it has counted, are those of its last commit (B, C)."""
 
     async def run() -> tuple[bool, int, int]:
@@ -224,7 +224,7 @@ def test_a_transaction_that_fails_ends_the_window():
 
 
 @pytest.mark.parametrize(("queued", "times"), [(0, 1), (BACKLOG_BYTES + 1, BACKLOG_LASTS)])
-def test_a_transaction_under_way_lasts_for_its_time_and_longer_at_a_backlog(queued, times):
+def test_an_open_transaction_lasts_longer_at_a_backlog(queued, times):
     """Nothing more is sent when it ends (A)."""
 
     async def run() -> float:

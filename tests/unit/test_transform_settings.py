@@ -50,7 +50,7 @@ def made(settings, *lines: str, topic: str = "primary.orders"):
     ],
 )
 @pytest.mark.parametrize("prefix", ["primary->backup.", ""])
-def test_what_is_known_becomes_a_transform(settings, prefix, kind, own, change):
+def test_a_supported_type_becomes_a_transform(settings, prefix, kind, own, change):
     lines = [f"{prefix}transforms.t.{key} = {value}" for key, value in {"type": kind, **own}.items()]
     assert made(settings, f"{prefix}transforms = t", *lines) == (Transform("t", change),)
 
@@ -59,7 +59,7 @@ def test_a_flow_without_has_none(settings):
     assert made(settings) == made(settings, "transforms =") == ()
 
 
-def test_predicates_say_of_which_topics_and_records(settings):
+def test_predicates_select_topics_and_records(settings):
     lines = [
         "transforms = one, two, three",
         "predicates = topics, marked, empty",
@@ -88,15 +88,15 @@ def test_predicates_say_of_which_topics_and_records(settings):
         (["t.type = com.example.Mask"], '"com.example.Mask" is not supported: records would be mirrored unchanged'),
         ([f"t.type = {PACKAGE}.RegexRouter"], "RegexRouter renames topics"),
         ([f"t.type = {PACKAGE}.TimestampRouter"], "TimestampRouter renames topics"),
-        (["t.type = Filter", "t.fields = a"], "t.fields: is not a supported setting of it"),
+        (["t.type = Filter", "t.fields = a"], "t.fields: is not a supported setting of this transform"),
         (["t.type = MaskField$Value"], "needs transforms.t.fields"),
         (["t.type = InsertHeader", "t.header = a"], "needs transforms.t.value.literal"),
-        (["t.type = ReplaceField$Value", "t.renames = a"], "holds something else than pairs"),
-        (["t.type = Filter", "t.predicate = p"], '"p" is no predicate. Name it in predicates'),
+        (["t.type = ReplaceField$Value", "t.renames = a"], "is not a list of pairs"),
+        (["t.type = Filter", "t.predicate = p"], '"p" is not a predicate. Name it in predicates'),
         (["t.type = Filter", "t.negate = perhaps"], "is not a boolean"),
     ],
 )
-def test_what_is_not_done_is_refused_by_name(refusal, lines, complaint):
+def test_an_unsupported_transform_is_refused_by_name(refusal, lines, complaint):
     assert complaint in refusal("transforms = t", *(f"transforms.{line}" for line in lines))
 
 
@@ -107,7 +107,7 @@ def test_what_is_not_done_is_refused_by_name(refusal, lines, complaint):
         (["type = com.example.Odd"], '"com.example.Odd" is not supported. Supported: HasHeaderKey'),
         (["type = TopicNameMatches"], "needs predicates.p.pattern"),
         (["type = TopicNameMatches", "pattern = ("], "is not a regular expression"),
-        (["type = RecordIsTombstone", "name = a"], "is not a supported setting of it"),
+        (["type = RecordIsTombstone", "name = a"], "is not a supported setting of this transform"),
     ],
 )
 def test_a_predicate_that_is_not_known_is_refused_by_name(refusal, lines, complaint):
@@ -115,7 +115,7 @@ def test_a_predicate_that_is_not_known_is_refused_by_name(refusal, lines, compla
     assert complaint in refusal(*own, *(f"predicates.p.{line}" for line in lines))
 
 
-def test_what_nothing_names_is_told_as_without_effect(settings):
+def test_an_unnamed_transform_is_noted_as_without_effect(settings):
     found = settings(
         "transforms = t",
         "transforms.t.type = Filter",

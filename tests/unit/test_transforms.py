@@ -68,7 +68,7 @@ def done(change, record: Content) -> Content | None:
 )
 def test_fields_are_masked_and_replaced_and_the_rest_stays_as_it_was_written(change, text):
     if text is None:
-        with pytest.raises(TransformError, match="this is none"):
+        with pytest.raises(TransformError, match="this value is no object"):
             done(change, value(WRITTEN))  # its key is no JSON
         return
     found = done(change, value(WRITTEN))
@@ -88,7 +88,7 @@ def test_a_tombstone_stays_one(change):
 @pytest.mark.parametrize(
     "text", ["", "[]", "7", "{", '{"a":1', '{"a" 1}', '{"a":1,}', '{"a":1} x', "{a:1}", "{1:1}", '{"a":}']
 )
-def test_what_is_no_object_does_not_cross(text):
+def test_a_value_that_is_no_json_object_is_not_mirrored(text):
     with pytest.raises(TransformError, match="transform t: it works on JSON objects"):
         done(MaskFields(of_key=False, fields=("a",)), value(text))
 
@@ -96,13 +96,13 @@ def test_what_is_no_object_does_not_cross(text):
 @pytest.mark.parametrize(
     ("text", "complaint"), [('{"a":true}', "neither"), ('{"a":[1]}', "neither"), ('{"a":1}', "is none")]
 )
-def test_what_cannot_be_replaced_does_not_cross(text, complaint):
+def test_a_field_that_cannot_be_replaced_is_not_mirrored(text, complaint):
     with pytest.raises(TransformError, match=complaint):
         done(MaskFields(of_key=False, fields=("a",), replacement="x"), value(text))
 
 
-def test_what_is_no_text_does_not_cross():
-    with pytest.raises(TransformError, match="no UTF-8"):
+def test_a_value_that_is_no_text_is_not_mirrored():
+    with pytest.raises(TransformError, match="not UTF-8"):
         done(MaskFields(of_key=False, fields=("a",)), Content(None, b"\xff", ()))
 
 
@@ -138,7 +138,7 @@ def test_headers_come_and_go():
         (IsTombstone(), True, value(None), False),
     ],
 )
-def test_a_transform_is_for_the_records_that_its_predicate_says(condition, is_negated, record, is_left_out):
+def test_a_transform_applies_to_the_records_of_its_predicate(condition, is_negated, record, is_left_out):
     assert (applied((Transform("t", Drop(), condition, is_negated),), record) is None) is is_left_out
 
 
@@ -156,7 +156,7 @@ def test_transforms_come_one_after_the_other():
 
 
 @given(kept=st.lists(st.booleans(), min_size=1, max_size=20), sizes=st.lists(st.integers(1, 4), min_size=1, max_size=4))
-def test_batches_say_where_the_records_were_that_are_left(kept, sizes):
+def test_batches_keep_the_source_offsets_of_the_remaining_records(kept, sizes):
     """The offset map stays exact: what is left out is a gap, and the position moves behind it."""
     written = [Record(10 + n, 1000 + n, b"k", None if is_kept else b"v") for n, is_kept in enumerate(kept)]
     leave_out = (Transform("t", Drop(), IsTombstone(), is_negated=True),)

@@ -59,6 +59,6 @@ def test_places_get_the_other_sides_names_and_offsets():
 
 
 @pytest.mark.parametrize("pair", ["a->a", "a", "a->moon", "->b"])
-def test_what_names_no_two_clusters_is_refused(pair):
-    with pytest.raises(SettingsError, match="names no two clusters; expected A->B of a, b"):
+def test_a_route_without_two_clusters_is_refused(pair):
+    with pytest.raises(SettingsError, match="does not name two clusters; expected A->B of a, b"):
         translate(SimpleNamespace(flows=[flow("a>b")]), SimpleNamespace(pair=pair))

@@ -29,7 +29,7 @@ def test_an_hour_is_kept():
     assert [kept.minute for kept in trend.of("a->b")] == list(range(40, 100))
 
 
-def test_a_file_brings_back_the_last_hour_and_no_more(tmp_path):
+def test_a_file_restores_the_last_hour_only(tmp_path):
     trend = Trend()
     for each in (point(0), point(4000, STALL, None), point(4060, WARN, 2.5)):
         trend.record("a->b", each)

@@ -92,7 +92,7 @@ def test_clusters_that_hang_do_not_hold_up_the_other_flows(appliance):
     eventually(lambda: appliance.began == ["B"], within_s=PATIENCE_S, because="B's clusters answer")
 
 
-def test_a_cluster_that_does_not_answer_is_told_of_once_and_tried_again(appliance, caplog, monkeypatch):
+def test_a_cluster_that_does_not_respond_is_logged_once_and_retried(appliance, caplog, monkeypatch):
     monkeypatch.setattr("mirror.flows.upkeep.BEGIN_AGAIN_S", 0.0)
     appliance.raises = {"A": ClusterUnavailable("cluster A (a:1): no answer", cluster="A")}
     appliance.start()
@@ -114,7 +114,7 @@ def test_a_new_topic_that_an_expression_cannot_be_matched_with_ends_nothing(appl
     assert appliance.failures == []
 
 
-def test_a_flow_that_must_not_begin_is_told_of_and_the_others_go_on(appliance, caplog):
+def test_a_flow_that_must_not_begin_is_logged_and_the_others_run(appliance, caplog):
     appliance.raises = {"A": SettingsError("a MirrorMaker 2 replicates it")}
     appliance.start()
     eventually(lambda: appliance.began == ["B"], within_s=PATIENCE_S, because="B may begin")
@@ -122,7 +122,7 @@ def test_a_flow_that_must_not_begin_is_told_of_and_the_others_go_on(appliance, c
     assert appliance.failures == []
 
 
-def test_what_nobody_expected_ends_the_appliance(appliance):
+def test_an_unexpected_error_ends_the_process(appliance):
     appliance.raises = {"A": ZeroDivisionError()}
     appliance.start()
     eventually(lambda: len(appliance.failures) == 1, within_s=PATIENCE_S, because="the main thread raises it")

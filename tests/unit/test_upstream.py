@@ -97,7 +97,7 @@ def test_a_group_without_leases_is_no_mirror():
     assert found({("t", 0): at(5, "there-t:here-t")}) == {}
 
 
-def test_what_several_mirrors_bring_comes_together():
+def test_upstream_clusters_of_several_mirrors_are_merged():
     first = mirror({("t", 0): at(5, "one:here-t")})
     second = mirror({("t", 0): at(3, "two:here-t")}, window=1)
     assert found(first, second) == {"t": Upstream(frozenset({"one"}), frozenset({"two"}), 8)}

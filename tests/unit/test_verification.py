@@ -41,7 +41,7 @@ def test_the_first_difference_is_named_with_both_offsets():
     assert one.digest != found().digest
 
 
-def test_what_is_missing_is_wrong_unless_the_target_is_compacted():
+def test_a_missing_record_is_a_difference_unless_the_target_is_compacted():
     one = found({1: None})
     assert (one.compared, one.missing, one.gone, one.is_equal) == (4, 1, 0, False)
     assert one.first == "t-0 offset 101 (A.t offset 8): the target does not have it"
@@ -49,7 +49,7 @@ def test_what_is_missing_is_wrong_unless_the_target_is_compacted():
     assert (other.compared, other.missing, other.gone, other.is_equal) == (4, 0, 1, True)
 
 
-def test_what_the_source_has_deleted_is_gone_and_not_wrong():
+def test_a_record_that_the_source_deleted_is_gone_and_no_difference():
     source, target = sides()
     one = compared(PIECE, packed(source[2:], [2]), packed(target, [2]))
     assert (one.compared, one.gone, one.is_equal) == (3, 2, True)

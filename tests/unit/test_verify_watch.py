@@ -43,7 +43,7 @@ def test_topic_partitions_take_turns():
     assert left == 60
 
 
-def test_what_could_not_be_read_is_read_again_and_what_is_wrong_is_counted():
+def test_unread_pieces_are_read_again_and_differences_are_counted():
     progress, pieces = Progress(), [piece("a", 0, 10), piece("b", 0, 10)]
     found = {("a", 0): Finding(compared=9, different=1, first="a-0 offset 3"), ("b", 0): Finding(failure="b-0: gone")}
     assert progress.took(pieces, found) == ["a-0 offset 3", "b-0: gone"]

@@ -34,7 +34,7 @@ def partitions(monkeypatch):
     loop.close()
 
 
-def test_idle_topic_partitions_are_told_of_at_first_and_once_a_minute(partitions):
+def test_idle_partitions_are_reported_at_first_and_once_a_minute(partitions):
     plan = FlowPlan(source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=())
 
     def told(number: int) -> list[int]:

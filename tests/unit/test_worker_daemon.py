@@ -8,7 +8,7 @@ from mirror.spark.worker_daemon import Tracebacks
 
 
 @pytest.mark.parametrize(("error", "is_told"), [(BrokenPipeError("gone"), False), (ValueError("a slip"), True)])
-def test_of_a_closed_socket_there_is_nothing_to_say(capsys, error, is_told):
+def test_errors_of_a_closed_socket_are_not_logged(capsys, error, is_told):
     try:
         raise error
     except (BrokenPipeError, ValueError):

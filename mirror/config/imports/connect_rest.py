@@ -68,12 +68,12 @@ def read_connect(address: str, access: Access, *, bound_s: float = BOUND_S) -> C
         raise _silent(where, error, bound_s) from None
     except ValueError:
         raise SettingsError(
-            f"{where}: answers with something else than JSON; expected Kafka Connect. Check it."
+            f"{where}: responds with something else than JSON; expected Kafka Connect. Check it."
         ) from None
 
 
 def _address(address: str) -> tuple[str, str]:
-    """Return the address for messages, and the one to ask."""
+    """Return the address for messages, and the address for requests."""
     try:
         parts = urlsplit(address)
         host, login = parts.hostname, parts.username or parts.password
@@ -81,9 +81,9 @@ def _address(address: str) -> tuple[str, str]:
     except ValueError:
         host, login = None, None
     if login is not None:
-        raise SettingsError("import: the address holds a login. Give --user, and the password as --help explains.")
+        raise SettingsError("import: the address contains a login. Give --user, and the password as --help explains.")
     if not host:
-        raise SettingsError(f'import: "{address}" is no address of a Connect. Write http://HOST:8083.')
+        raise SettingsError(f'import: "{address}" is not the address of a Connect. Write http://HOST:8083.')
     base = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
     return base, f"{base}/connectors?expand=info&expand=status"
 
@@ -138,4 +138,4 @@ def _untrusted(where: str, error: ssl.SSLError) -> SettingsError:
 def _silent(where: str, reason: object, bound_s: float) -> ClusterUnavailable:
     is_slow = isinstance(reason, TimeoutError)
     why = f"not within {bound_s:g} s" if is_slow else getattr(reason, "strerror", None) or str(reason) or "closed"
-    return ClusterUnavailable(f"{where}: does not answer ({why}). Check the address, and that Connect runs.")
+    return ClusterUnavailable(f"{where}: does not respond ({why}). Check the address, and that Connect runs.")

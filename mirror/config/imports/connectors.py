@@ -98,7 +98,7 @@ class Connector:
     state: str = ""  # "PAUSED" or "STOPPED" if it is known not to run
 
     def value(self, key: str) -> str | None:
-        """Return what the connector has for a key."""
+        """Return the connector's value of a key."""
         return next((setting.value for setting in self.settings if setting.key == key), None)
 
     @property

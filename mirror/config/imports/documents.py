@@ -41,10 +41,10 @@ def connector(document: Mapping[str, Any], where: str, state: str = "") -> Conne
 
 
 def expanded(answer: object, where: str) -> Connectors:
-    """Return what a Connect cluster answers to GET /connectors?expand=info&expand=status.
+    """Return the connectors in Connect's response to GET /connectors?expand=info&expand=status.
 
     Raises:
-        SettingsError: it is another answer.
+        SettingsError: the response is something else.
     """
     found = Connectors()
     for name, about in _named(answer, where):
@@ -59,7 +59,7 @@ def _state(status: object) -> str:
 
 def _named(answer: object, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if not isinstance(answer, Mapping):
-        raise SettingsError(f"{where}: no Kafka Connect since 2.3 answers like that. Check the address.")
+        raise SettingsError(f"{where}: no Kafka Connect since 2.3 responds like that. Check the address.")
     for name, about in answer.items():
         if not (isinstance(about, Mapping) and is_connector(about.get("info"))):
             raise SettingsError(f"{where}: {name} comes without its settings; expected a Kafka Connect since 2.3.")
@@ -70,8 +70,8 @@ def read_documents(text: str, where: str) -> Connectors:
     """Return the connectors that a text holds.
 
     Args:
-        text: YAML or JSON: Strimzi's resources, connectors with or without their names, lists of them, or what Connect
-            answers to GET /connectors?expand=info.
+        text: YAML or JSON: Strimzi's resources, connectors with or without their names, lists of them, or Connect's
+            response to GET /connectors?expand=info.
         where: What messages call it.
 
     Raises:

@@ -95,7 +95,7 @@ def _beside(found: Mapping[int, Item], number: int) -> set[int]:
 
 
 def _owner(key: str) -> str:
-    """Return what a line about security belongs to, "" for any other line."""
+    """Return the cluster or flow of a line about security, "" for any other line."""
     if key in FLOW_DEFAULTS:
         return ""
     parts = key.split(".")
@@ -114,7 +114,7 @@ def properties_text(items: Sequence[Item], origin: str, advice: str) -> str:
     lines = [item for item in items if item.is_line]
     parts = [_comment(f"Written by kafka-mirror import from {origin}. {advice}")]
     for title, those in _sections(lines):
-        parts.append("\n".join((*([f"# {one_line(title)}"] if title else []), *map(_line, those))) + "\n")
+        parts.append("\n".join((*([f"# {_ascii(title)}"] if title else []), *map(_line, those))) + "\n")
     return "\n".join(parts)
 
 
@@ -154,9 +154,9 @@ def _sections(lines: Sequence[Item]) -> list[tuple[str, list[Item]]]:
 
 
 def _flow_of(key: str) -> str:
-    """Return what is before the first dot after the arrow. Only a comment depends on it."""
+    """Return the flow of a key: all before the first dot after the arrow. Only a comment depends on it."""
     source, _, rest = key.partition("->")
-    return one_line(f"{source}->{rest.partition('.')[0]}")
+    return f"{source}->{rest.partition('.')[0]}"
 
 
 def _line(item: Item) -> str:
@@ -164,9 +164,14 @@ def _line(item: Item) -> str:
     return f"{_comment(f'{State.BY_HAND.value}: {item.why}')}{line}" if item.state is State.BY_HAND else line
 
 
+def _ascii(text: str) -> str:
+    """Return a text as one line of ASCII, for a comment."""
+    return one_line(text).encode("ascii", "backslashreplace").decode("ascii")
+
+
 def _comment(text: str) -> str:
     return "".join(f"# {line}\n" for line in _wrapped(text))
 
 
 def _wrapped(text: str) -> Iterable[str]:
-    return textwrap.wrap(re.sub(r"\s+", " ", one_line(text)), WIDTH - 2, break_on_hyphens=False, break_long_words=False)
+    return textwrap.wrap(re.sub(r"\s+", " ", _ascii(text)), WIDTH - 2, break_on_hyphens=False, break_long_words=False)

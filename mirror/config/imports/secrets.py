@@ -26,7 +26,7 @@ def reference(secret: str, key: str) -> str:
 
 
 def mount(secret: str, key: str) -> str:
-    """Return what a person has to do so that `reference` finds something."""
+    """Return the manual work that `reference` needs."""
     return f"mount the Secret {secret} at {FOLDER}/{secret}; its key {key} is read"
 
 

@@ -1,6 +1,6 @@
 """Read Strimzi's resources KafkaMirrorMaker2 (v1beta2 and v1) and KafkaConnector. Pure.
 
-Makes of a resource the connectors that Strimzi's operator makes of it.
+Converts a resource to the connectors that Strimzi's operator creates.
 
 Source: Strimzi's classes KafkaMirrorMaker2Connectors and KafkaMirrorMaker2Configuration.
 """

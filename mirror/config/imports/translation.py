@@ -41,7 +41,7 @@ _NOT_SEEN = "the flow has no MirrorSourceConnector, so nothing is mirrored; remo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
-    """What an import comes to."""
+    """The result of an import."""
 
     items: tuple[Item, ...]  # in the order of their lines
     notes: tuple[str, ...] = ()  # what no source contains
@@ -141,7 +141,7 @@ def _of_connector(flow: ConnectorFlow, connector: Connector, setting: Setting) -
 
 
 def _of_all(flow: ConnectorFlow, connector: Connector, item: Item) -> Item | None:
-    """Return the result of a key, which other connectors may have as well.
+    """Return the result of a key; other connectors may have the key too.
 
     In kafka-mirror it applies to the whole flow, so the source connector, which mirrors the records, decides.
     """
@@ -178,7 +178,7 @@ def _line(item: Item, key: str) -> Item:
 
 
 def _about_positions(flow: ConnectorFlow, role: Role, item: Item) -> Item:
-    """Return what a connector asks of Connect about its positions, as the target's own keys."""
+    """Return a connector's settings of its positions as keys of the target."""
     if role is not Role.SOURCE:
         return item.left_out("only the positions of records count")
     if item.found == "offsets.storage.topic":
