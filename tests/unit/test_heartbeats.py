@@ -11,6 +11,7 @@ from mirror.config.properties import Properties
 from mirror.config.settings import HeartbeatFlow
 from mirror.flows import heartbeats
 from mirror.flows.heartbeats import HeartbeatEmitter
+from tests.unit.fakes import FakeCluster
 from tests.waiting import eventually
 
 
@@ -19,38 +20,16 @@ def responds(monkeypatch):
     """Clusters of which "dead" does not respond until this event is set; every other one acknowledges at once."""
     event = threading.Event()
 
-    class Cluster:
+    class Cluster(FakeCluster):
         def __init__(self, alias, _):
-            self._alias = alias
+            super().__init__(alias)
 
-        def create(self, *_, **__):
-            if self._alias == "dead":
+        def create(self, *args, **options):
+            if self.alias == "dead":
                 event.wait(60)
-            return ""
-
-        def configs(self, _):
-            return {}
-
-        def close(self):
-            pass
-
-    class Producer:
-        def __init__(self, *_, **__):
-            self._waiting = []
-
-        def produce(self, *_, on_delivery, **__):
-            self._waiting.append(on_delivery)
-
-        def poll(self, _):
-            for answered in self._waiting:
-                answered(None, None)
-            self._waiting.clear()
-
-        def purge(self):
-            pass
+            return super().create(*args, **options)
 
     monkeypatch.setattr(heartbeats, "Cluster", Cluster)
-    monkeypatch.setattr(heartbeats, "Producer", Producer)
     yield event
     event.set()
 
