@@ -30,6 +30,7 @@ from mirror.replication.partition import Partition
 from mirror.replication.positions import PositionCommits
 from mirror.replication.window import Connections, FlowWindow
 from mirror.replication.worker_state import WorkerState
+from tests.unit.fakes import FakeGroupOffsets
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
 
@@ -39,38 +40,24 @@ PLAN = FlowPlan(
 )
 
 
-class GroupOffsets:
-    """What the target keeps of the flow's group; `hold` keeps the first commit from arriving until `release`."""
+class GroupOffsets(FakeGroupOffsets):
+    """What the target keeps of the flow's group."""
 
-    def __init__(self, *, hold: bool = False) -> None:
-        self.offsets = {(PLAN.lease_topic, owner_key(0)): Owner(7).encode()}
-        self.release = asyncio.Event()
-        if not hold:
-            self.release.set()
-
-    async def commit(self, group: str, offsets: dict[tuple[str, int], tuple[int, str]]) -> None:
-        assert group == PLAN.group
-        await self.release.wait()
-        self.offsets |= offsets
-
-    async def committed(
-        self, group: str, wanted: list[tuple[str, int]] | None = None
-    ) -> dict[tuple[str, int], tuple[int, str]]:
-        assert group == PLAN.group
-        return {key: self.offsets[key] for key in (self.offsets if wanted is None else wanted) if key in self.offsets}
+    def __init__(self) -> None:
+        super().__init__(PLAN.group, {(PLAN.lease_topic, owner_key(0)): Owner(7).encode()})
 
     def knows(self, topic: str, partition: int) -> bool:
         return (topic, partition) == ("A.t", 0) or (topic == PLAN.lease_topic and partition < lease_topic_partitions(4))
 
     def lease(self, lane: int) -> LeaseState | None:
-        at = self.offsets.get((PLAN.lease_topic, lease_key(0, lane)))
+        at = self.kept.get((PLAN.lease_topic, lease_key(0, lane)))
         return LeaseState.parse(at)._replace(layout=None) if at is not None else None
 
     def gives_the_slot_to(self, run_id: int) -> None:
-        self.offsets[PLAN.lease_topic, owner_key(0)] = Owner(run_id, int(time.time() * 1000)).encode()
+        self.kept[PLAN.lease_topic, owner_key(0)] = Owner(run_id, int(time.time() * 1000)).encode()
 
     def says_ready(self, window: int) -> None:
-        self.offsets[PLAN.lease_topic, ready_key(0)] = (window, "")
+        self.kept[PLAN.lease_topic, ready_key(0)] = (window, "")
 
 
 @pytest.fixture(autouse=True)
@@ -111,13 +98,14 @@ async def next_start() -> int:
 def test_a_late_claim_gives_way_to_the_successor():
     async def scene() -> None:
         here = GroupOffsets()
-        late = GroupOffsets(hold=True)
-        late.offsets = here.offsets  # the same group, by a connection that hangs
+        late = GroupOffsets()
+        late.kept = here.kept  # the same group, by a connection that hangs
+        late.arrives.clear()
         number = await next_start()
         first = asyncio.create_task(acquired(window(number), late))
         here.says_ready(number + 1)
         assert await acquired(window(number + 1), here), "nobody holds the lease as far as it can see"
-        late.release.set()
+        late.arrives.set()
         assert await first is False
         assert here.lease(lane=1) == LeaseState(number + 1, 7, is_released=False)
         assert here.lease(lane=0) == LeaseState(number, 7, is_released=True)
@@ -147,7 +135,7 @@ def test_a_successor_that_was_ready_first_says_so_again():
         waiting = asyncio.create_task(acquired(second, target))
         while (number + 1) * WINDOW_MS / 1000 + 0.1 > time.time():
             await asyncio.sleep(0.01)
-        assert target.offsets[PLAN.lease_topic, ready_key(0)][0] == number + 1
+        assert target.kept[PLAN.lease_topic, ready_key(0)][0] == number + 1
         await first._leased.release(target)  # type: ignore[arg-type]
         assert await waiting
 
@@ -312,7 +300,7 @@ def test_a_process_that_stops_waits_for_no_slot_and_others_do():
     async def scene() -> None:
         target = GroupOffsets()
         target.gives_the_slot_to(9)
-        target.offsets[PLAN.lease_topic, stop_key()] = with_stop(7, with_stop(3, None))
+        target.kept[PLAN.lease_topic, stop_key()] = with_stop(7, with_stop(3, None))
         number = await next_start()
         assert not await window(number + 1)._lease.wait_for_slot(seen_by(target).target)
         target.gives_the_slot_to(8)
@@ -479,10 +467,10 @@ def test_overwritten_positions_are_committed_again_and_the_successor_compares():
         number = first._window.number
         await first._leased.commit(target)  # type: ignore[arg-type]
         old = LeaseState(number - 4, 7, is_released=False).encode()
-        target.offsets |= {("A.t", 0): (7, ""), (PLAN.lease_topic, lease_key(0, first._window.lane)): old}
+        target.kept |= {("A.t", 0): (7, ""), (PLAN.lease_topic, lease_key(0, first._window.lane)): old}
         await first._look(target, Replicator())  # type: ignore[arg-type]
         await first._leased.commit(target)  # type: ignore[arg-type]
-        assert target.offsets["A.t", 0][0] == 42
+        assert target.kept["A.t", 0][0] == 42
         assert target.lease(lane=0) == LeaseState(number, 7, is_released=False)
         target.says_ready(number + 1)
         await first._leased.release(target)  # type: ignore[arg-type]
@@ -509,11 +497,11 @@ def test_a_window_that_counted_as_dead_writes_no_position_and_no_lease():
             ("A.t", 0): (99, ""),
             (PLAN.lease_topic, lease_key(0, 1)): LeaseState(number + 1, 7, is_released=True).encode(),
         }
-        target.offsets |= successors
+        target.kept |= successors
         first._term = LeaseTerm()  # it slept: the last confirmation is of long ago
-        before = dict(target.offsets)
+        before = dict(target.kept)
         await first._hand_over(seen_by(target), Replicator())  # type: ignore[arg-type]
-        assert target.offsets == before
+        assert target.kept == before
 
     asyncio.run(scene())
 
@@ -524,7 +512,7 @@ def test_a_claim_names_the_spare_id_that_the_slot_writes_by():
     async def scene() -> None:
         target, number = GroupOffsets(), await next_start()
         before = LeaseState(number - 1, 7, is_released=True, outcome=WindowOutcome(spare=2))
-        target.offsets[PLAN.lease_topic, lease_key(0, 1)] = before.encode()
+        target.kept[PLAN.lease_topic, lease_key(0, 1)] = before.encode()
         assert await acquired(window(number), target)
         assert target.lease(lane=0).outcome.spare == 2
 
@@ -546,11 +534,11 @@ def test_a_window_opens_the_spare_id_that_its_predecessor_claimed_last(late, spa
         tested = FlowWindow(PLAN, served, WorkerState())
         lane, older = (number - 1) % 3, (number - 3) % 3
         before = LeaseState(number - 1, 7, is_released=True, outcome=WindowOutcome(spare=2))
-        target.offsets[PLAN.lease_topic, lease_key(0, lane)] = before.encode()
+        target.kept[PLAN.lease_topic, lease_key(0, lane)] = before.encode()
         assert await acquired(tested, target)
         if late is not None:
             key = lease_key(0, lane if late.window == -1 else older)
-            target.offsets[PLAN.lease_topic, key] = late._replace(window=number + late.window).encode()
+            target.kept[PLAN.lease_topic, key] = late._replace(window=number + late.window).encode()
         found = await target.committed(PLAN.group, tested._lease.looks_at)
         assert tested._lease.newest_spare(found) == spare
 
@@ -561,11 +549,11 @@ def test_a_suspended_process_does_not_overwrite_a_lease_with_a_spare_id():
     async def scene() -> None:
         target, first = await one_at_42()
         key = PLAN.lease_topic, lease_key(0, first._window.lane)
-        target.offsets[key] = LeaseState(first._window.number + 2, 7, is_released=False).encode()
-        before = dict(target.offsets)
+        target.kept[key] = LeaseState(first._window.number + 2, 7, is_released=False).encode()
+        before = dict(target.kept)
         with pytest.raises(KafkaError):
             await first._producer.write_by(target, 1)  # type: ignore[arg-type]
-        assert target.offsets == before
+        assert target.kept == before
 
     asyncio.run(scene())
 
@@ -575,14 +563,15 @@ def test_a_window_that_gives_its_claim_back_passes_on_how_its_predecessor_ended(
         target, number = GroupOffsets(), await next_start()
         outcome = WindowOutcome(is_unclean=True, in_doubt=True, spare=2, decided_at_ms=99)
         before = LeaseState(number - 2, 7, is_released=True, outcome=outcome)
-        target.offsets[PLAN.lease_topic, lease_key(0, 0)] = before.encode()
-        late = GroupOffsets(hold=True)
-        late.offsets = target.offsets
+        target.kept[PLAN.lease_topic, lease_key(0, 0)] = before.encode()
+        late = GroupOffsets()
+        late.kept = target.kept
+        late.arrives.clear()
         tested = window(number)
         begun = asyncio.create_task(acquired(tested, late))
         await asyncio.sleep(0.1)
         target.gives_the_slot_to(8)
-        late.release.set()
+        late.arrives.set()
         assert await begun is False
         assert target.lease(lane=0) == LeaseState(number, 7, is_released=True, outcome=outcome)
 
