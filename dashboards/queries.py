@@ -190,19 +190,19 @@ def worst(
     return f"{joined} by ({by}) ({selector} and on ({by}) {chosen})"
 
 
-def worst_now(short: str, count: int, *, by: str = BY_PARTITION, ranked: str = "lag_seconds", where: str = FLOW) -> str:
-    """A family, for the labels that have the largest values of another family now."""
-    return f"max by ({by}) ({of(short, where)} and on ({by}) topk({count}, {of(ranked, where)}))"
+def worst_now(short: str, *, by: str = BY_PARTITION, ranked: str = "lag_seconds", where: str = FLOW) -> str:
+    """A family, for the 20 labels that have the largest values of another family now."""
+    return f"max by ({by}) ({of(short, where)} and on ({by}) topk(20, {of(ranked, where)}))"
 
 
-def worst_topics(name: str, count: int = 5, *, joined: str = "max") -> str:
-    """A recorded series of the topics with its largest values in the time range."""
-    return worst(recorded(name, TOPIC), count, BY_TOPIC, joined=joined)
+def worst_topics(name: str, *, joined: str = "max") -> str:
+    """A recorded series of the 5 topics with its largest values in the time range."""
+    return worst(recorded(name, TOPIC), 5, BY_TOPIC, joined=joined)
 
 
-def worst_groups(short: str, count: int = 5) -> str:
-    """A family of the groups with its largest values in the time range."""
-    return worst(of(short, GROUP), count, BY_GROUP)
+def worst_groups(short: str) -> str:
+    """A family of the 5 groups with its largest values in the time range."""
+    return worst(of(short, GROUP), 5, BY_GROUP)
 
 
 def topics_behind() -> str:
