@@ -274,7 +274,7 @@ def cannot_fail_over() -> str:
 
 
 def not_synced() -> str:
-    """The 5 largest numbers of partitions whose group offset is neither translated nor synced, by state."""
+    """The 5 largest numbers of partitions without a translated or synced offset, by state."""
     unhealthy = f'state!~"{HEALTHY}"'
     return worst(of("group_partitions", GROUP, also=unhealthy), 5, f"{BY_GROUP}, state", joined="sum")
 
