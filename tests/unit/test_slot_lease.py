@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.handover.lease import LeaseStatus, LeaseTerm
+from mirror.handover.lease import Lease, LeaseStatus, LeaseTerm
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.forgotten_positions import Recalled
 from mirror.model.flow_plan import FlowPlan, PlannedPartition, Window
@@ -74,9 +74,16 @@ def nothing_behind(monkeypatch):
     monkeypatch.setattr("mirror.replication.window.find_outcomes", find_outcomes)
 
 
+def served_by(number: int, run_id: int) -> Window:
+    return Window(number=number, window_ms=WINDOW_MS, lanes=2, slots=1, slot=0, run_id=run_id, gone=frozenset({5, 6}))
+
+
 def window(number: int, *, run_id: int = 7, plan: FlowPlan = PLAN) -> FlowWindow:
-    served = Window(number=number, window_ms=WINDOW_MS, lanes=2, slots=1, slot=0, run_id=run_id, gone=frozenset({5, 6}))
-    return FlowWindow(plan, served, WorkerState())
+    return FlowWindow(plan, served_by(number, run_id), WorkerState())
+
+
+def lease_of(number: int, *, run_id: int = 7, plan: FlowPlan = PLAN) -> Lease:
+    return Lease(plan, served_by(number, run_id), lambda *_: None)
 
 
 async def acquired(served: FlowWindow, target: GroupOffsets) -> bool:
@@ -199,27 +206,26 @@ def test_a_window_in_which_something_failed_releases_its_lease_as_unclean():
 def test_a_lease_of_a_dead_holder_is_taken_over_at_once():
     now = int(time.time() * 1000 // WINDOW_MS)
     held, long_ago = LeaseState(now, 7, is_released=False), 0
-    assert window(now + 1)._lease._may_take_over(held._replace(run_id=6), long_ago), "a run of this very state folder"
-    assert window(now)._lease._may_take_over(held, long_ago), "our own claim, whose answer was lost"
-    assert not window(now + 1)._lease._may_take_over(held, long_ago), "our predecessor, which writes"
+    assert lease_of(now + 1)._may_take_over(held._replace(run_id=6), long_ago), "a run of this very state folder"
+    assert lease_of(now)._may_take_over(held, long_ago), "our own claim, whose answer was lost"
+    assert not lease_of(now + 1)._may_take_over(held, long_ago), "our predecessor, which writes"
 
 
 def test_another_process_gets_the_time_to_release_its_lease():
     now, now_ms = int(time.time() * 1000 // WINDOW_MS), int(time.time() * 1000)
     held = LeaseState(now, 8, is_released=False)
-    assert not window(now + 1)._lease._may_take_over(held, now_ms)
-    assert not window(now + 1)._lease._may_take_over(held, now_ms - 6_000)
-    assert window(now + 1)._lease._may_take_over(held, now_ms - 8_000)
-    transactions = window(now + 1, plan=replace(PLAN, transaction_ms=100))._lease
+    assert not lease_of(now + 1)._may_take_over(held, now_ms)
+    assert not lease_of(now + 1)._may_take_over(held, now_ms - 6_000)
+    assert lease_of(now + 1)._may_take_over(held, now_ms - 8_000)
+    transactions = lease_of(now + 1, plan=replace(PLAN, transaction_ms=100))
     assert transactions._may_take_over(held, now_ms - 3_000), "opening the slot's producer fences the other one"
     assert not transactions._may_take_over(held, now_ms)
 
 
 def test_a_position_is_committed_with_its_records_even_if_the_topic_is_unknown():
-    served = window(1)
     (assigned,) = PLAN.partitions
     partition = Partition(assigned._replace(remote_topic="A.gone"), 5, 5)
-    commits = PositionCommits(PLAN, served._window, [partition])
+    commits = PositionCommits(PLAN, served_by(1, run_id=7), [partition])
     target = seen_by(GroupOffsets()).target
     assert commits.pending(target).offsets == {}
     partition.has_arrived, partition.acked = True, 9
@@ -231,7 +237,7 @@ def test_a_slot_that_is_another_process_is_waited_for_and_not_touched():
         target = GroupOffsets()
         target.gives_the_slot_to(8)
         number = await next_start()
-        waiting = asyncio.create_task(window(number + 1)._lease.wait_for_slot(seen_by(target).target))
+        waiting = asyncio.create_task(lease_of(number + 1).wait_for_slot(seen_by(target).target))
         await asyncio.sleep(0.7)
         assert not waiting.done()
         assert target.lease(lane=0) is None
@@ -276,7 +282,7 @@ def test_a_retry_that_comes_too_late_releases_the_lease_as_unclean():
         waiting = asyncio.create_task(acquired(successor, target))
         await asyncio.sleep(0.2)
         assert not waiting.done()
-        await window(number - 1)._lease.release_for_dead_attempt(seen_by(target).target)
+        await lease_of(number - 1).release_for_dead_attempt(seen_by(target).target)
         assert await waiting
         assert matched, "it looks at what the target has"
         assert target.lease(lane=(number - 1) % 2) == LeaseState(number - 1, 7, is_released=True, outcome=UNCLEAN)
@@ -289,8 +295,8 @@ def test_a_retry_leaves_the_leases_of_others_alone():
         target = GroupOffsets()
         number = await next_start()
         assert await window(number, run_id=7)._begin(seen_by(target))
-        await window(number + 2)._lease.release_for_dead_attempt(seen_by(target).target)
-        await window(number, run_id=8)._lease.release_for_dead_attempt(seen_by(target).target)
+        await lease_of(number + 2).release_for_dead_attempt(seen_by(target).target)
+        await lease_of(number, run_id=8).release_for_dead_attempt(seen_by(target).target)
         assert target.lease(lane=0) == LeaseState(number, 7, is_released=False)
 
     asyncio.run(scene())
@@ -302,9 +308,9 @@ def test_a_process_that_stops_waits_for_no_slot_and_others_do():
         target.gives_the_slot_to(9)
         target.kept[PLAN.lease_topic, stop_key()] = with_stop(7, with_stop(3, None))
         number = await next_start()
-        assert not await window(number + 1)._lease.wait_for_slot(seen_by(target).target)
+        assert not await lease_of(number + 1).wait_for_slot(seen_by(target).target)
         target.gives_the_slot_to(8)
-        assert await window(number + 1, run_id=8)._lease.wait_for_slot(seen_by(target).target)
+        assert await lease_of(number + 1, run_id=8).wait_for_slot(seen_by(target).target)
 
     asyncio.run(scene())
 
@@ -321,7 +327,7 @@ def test_runs_that_stop_at_the_same_time_are_all_told():
 def test_a_lease_that_was_never_released_is_taken_over_after_a_bound():
     async def scene() -> None:
         long_ago = int(time.time() * 1000 // WINDOW_MS) - 15
-        lease, held = window(long_ago + 15)._lease, LeaseState(long_ago, 7, is_released=False)
+        lease, held = lease_of(long_ago + 15), LeaseState(long_ago, 7, is_released=False)
         assert lease._may_take_over(held, 0)
         lease._log_takeovers([held])
         assert lease.takeovers == 1
@@ -376,7 +382,7 @@ def found(*, owner: int = 7, **lanes: tuple[int, int, bool]) -> dict[tuple[str, 
     ],
 )
 def test_how_a_window_that_acquired_its_slot_stands(seen, status, has_stale_commit):
-    lease = window(10)._lease
+    lease = lease_of(10)
     lease._acquired_from = leases(even=(8, 7, RELEASED), odd=(9, 7, RELEASED))
     assert lease.status(found(**seen)) is status
     if status.may_write:
@@ -385,18 +391,18 @@ def test_how_a_window_that_acquired_its_slot_stands(seen, status, has_stale_comm
 
 def test_a_stopping_window_may_write_until_it_has_released_its_lease():
     stopping = found(even=(10, 7, HELD)) | {(PLAN.lease_topic, stop_key()): with_stop(7, None)}
-    assert window(10)._lease.status(stopping) is LeaseStatus.STOPPING
+    assert lease_of(10).status(stopping) is LeaseStatus.STOPPING
     assert LeaseStatus.STOPPING.may_write
 
 
 def test_a_predecessor_that_died_and_never_released_its_lease_is_no_sleeper():
-    lease = window(10)._lease
+    lease = lease_of(10)
     lease._acquired_from = leases(even=(8, 7, RELEASED), odd=(9, 7, HELD))
     assert not lease.has_stale_commit(found(even=(10, 7, HELD), odd=(9, 7, HELD)))
 
 
 def test_a_lease_released_with_a_fast_clock_blocks_no_window():
-    lease = window(10)._lease
+    lease = lease_of(10)
     lease._acquired_from = leases(odd=(23, 6, RELEASED))
     assert lease.status(found(even=(10, 7, HELD), odd=(23, 6, RELEASED))) is LeaseStatus.HOLDS
     assert lease.status(found(even=(10, 7, HELD), odd=(25, 6, HELD))) is LeaseStatus.OVERTAKEN, "that process goes on"
