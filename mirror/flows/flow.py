@@ -61,7 +61,7 @@ class FlowState:
     """One flow as the driver sees it: its control planes, and what it replicates now.
 
     The flow's upkeep writes it, in one thread; before that thread starts, the main thread begins the flow. Other threads read
-    fields that are replaced as a whole (`plan`, `membership`, `matching`), call `Due.hasten`, and keep `part`.
+    fields that are replaced as a whole (`plan`, `membership`, `topics`, `matching`), call `Due.hasten`, and keep `part`.
     """
 
     flow: Flow
