@@ -20,7 +20,7 @@ from mirror.model.topic_partition import TopicPartition
 from mirror.runtime import background
 
 TRANSACTION_MS = 30_000  # a transaction is committed at once; a broker aborts that of a process that died
-NEW_TOPIC_S, LOOK_S = 2.0, 0.1  # how long the brokers may take to show a new topic, and between two looks
+NEW_TOPIC_S, LOOK_S = 5.0, 0.1  # how long the brokers may take to show a new topic, and between two looks
 
 Records = Iterable[tuple[bytes, bytes | None]]
 
