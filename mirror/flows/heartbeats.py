@@ -77,7 +77,7 @@ class _TargetHeartbeats(threading.Thread):
         self._on_ack = on_ack
         self._is_ours = is_ours
         self._stop_requested = stop_requested
-        self._cluster: Cluster | None = None
+        self._cluster = Cluster(flows[0].target, flows[0].client)
         self._has_topic: set[HeartbeatFlow] = set()  # flows whose topic is there
         self._topic_due_s: dict[HeartbeatFlow, float] = {}  # by flow: when to try again to create the topic
         self._refused: dict[HeartbeatFlow, str] = {}
@@ -85,7 +85,6 @@ class _TargetHeartbeats(threading.Thread):
 
     def run(self) -> None:
         """Write heartbeats, each flow's at its own interval."""
-        self._cluster = Cluster(self._flows[0].target, self._flows[0].client)
         due_s = dict.fromkeys(self._flows, 0.0)
         while True:
             now_s = time.monotonic()
@@ -93,7 +92,7 @@ class _TargetHeartbeats(threading.Thread):
                 if due_s[flow] <= now_s:
                     due_s[flow] = now_s + flow.interval_s
                     if self._is_ours((flow.source, flow.target)):
-                        self._emit(self._cluster, flow)
+                        self._emit(flow)
             if self._stop_requested.wait(max(0.05, min([*due_s.values(), now_s + 1]) - time.monotonic())):
                 return
 
@@ -101,15 +100,14 @@ class _TargetHeartbeats(threading.Thread):
         """Wait until the thread ends, and drop heartbeats that are not acknowledged."""
         if self.ident is not None:
             self.join(within_s)
-        if self._cluster is not None:
-            self._cluster.close()
+        self._cluster.close()
 
-    def _emit(self, cluster: Cluster, flow: HeartbeatFlow) -> None:
-        if not self._ensure_topic(cluster, flow):
+    def _emit(self, flow: HeartbeatFlow) -> None:
+        if not self._ensure_topic(flow):
             return
         heartbeat = Heartbeat(flow.source, flow.target, int(now_ms()))
         try:
-            cluster.append(flow.topic, [heartbeat.encode()], timestamp_ms=heartbeat.timestamp_ms, within_s=KEEP_S)
+            self._cluster.append(flow.topic, [heartbeat.encode()], timestamp_ms=heartbeat.timestamp_ms, within_s=KEEP_S)
         except NoTopicError as error:
             self._has_topic.discard(flow)  # the next heartbeat creates it
             self._topic_due_s.pop(flow, None)
@@ -120,7 +118,7 @@ class _TargetHeartbeats(threading.Thread):
             self._refused.pop(flow, None)
             self._on_ack((flow.source, flow.target))
 
-    def _ensure_topic(self, cluster: Cluster, flow: HeartbeatFlow) -> bool:
+    def _ensure_topic(self, flow: HeartbeatFlow) -> bool:
         """Create the topic if it is missing; log a refusal, and retry a minute later."""
         if flow in self._has_topic:
             return True
@@ -128,25 +126,25 @@ class _TargetHeartbeats(threading.Thread):
             return False
         self._topic_due_s[flow] = time.monotonic() + TOPIC_AGAIN_S
         try:
-            objection = cluster.create(
+            objection = self._cluster.create(
                 flow.topic, partitions=1, replication_factor=flow.replication_factor, configs={_POLICY: "compact"}
             )
             if not objection:
-                self._warn_of_policy(cluster, flow)
+                self._warn_of_policy(flow)
         except ClusterUnavailable as error:
             objection = str(error)
         finally:
-            cluster.close()  # an idle admin client keeps threads and connections
+            self._cluster.close()  # an idle admin client keeps threads and connections
         if objection:
             self._refuse(flow, f"topic {flow.topic} cannot be created: {objection}")
             return False
         self._has_topic.add(flow)
         return True
 
-    def _warn_of_policy(self, cluster: Cluster, flow: HeartbeatFlow) -> None:
+    def _warn_of_policy(self, flow: HeartbeatFlow) -> None:
         """Log that the topic is not compacted. It is not changed: MirrorMaker and other mirrors use it too."""
         try:
-            policy = cluster.configs([flow.topic])[flow.topic][_POLICY].value
+            policy = self._cluster.configs([flow.topic])[flow.topic][_POLICY].value
         except (ClusterUnavailable, KeyError) as error:
             log.debug("%s: the cleanup policy of %s is not known: %r", flow.target, flow.topic, error)
             return
@@ -165,6 +163,6 @@ class _TargetHeartbeats(threading.Thread):
             )
 
     def _refuse(self, flow: HeartbeatFlow, why: str) -> None:
-        if self._refused.get(flow) != why:
+        if self._refused.get(flow) != why and not self._stop_requested.is_set():
             log.warning("%s->%s: no heartbeat: %s", flow.source, flow.target, why)
         self._refused[flow] = why

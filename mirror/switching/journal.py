@@ -90,7 +90,7 @@ class Journal:
         self._target = target
         self._book = book
         self._topic = book.topic.format(source=flow.source.alias)
-        self._writer: Cluster | None = None
+        self._writer = Cluster(flow.target.alias, flow.producer)
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._beat: threading.Thread | None = None
@@ -155,14 +155,12 @@ class Journal:
         self._stop.set()
         if self._beat is not None:
             self._beat.join()
-        if self._writer is not None:
-            self._writer.close()
+        self._writer.close()
 
     def open(self) -> None:
         """Become the writer."""
         self._create()
-        writer = self._writer = Cluster(self._flow.target.alias, self._flow.producer)
-        self._asked(lambda: writer.fence(self._book.writer.format(flow=self._flow.name)))
+        self._asked(lambda: self._writer.fence(self._book.writer.format(flow=self._flow.name)))
 
     def save(self, run: SwitchRun, moves: Iterable[Moved] = ()) -> None:
         """Write the state of the run, and group moves that are about to be made.
@@ -228,10 +226,8 @@ class Journal:
     def _write(self, records: Mapping[str, str | None]) -> None:
         if self._lost is not None:
             raise self._lost
-        writer = self._writer
-        assert writer is not None
         encoded = [(key.encode(), None if value is None else value.encode()) for key, value in records.items()]
-        self._asked(lambda: writer.append(self._topic, encoded))
+        self._asked(lambda: self._writer.append(self._topic, encoded))
 
     def _asked(self, do: Callable[[], None]) -> None:
         try:
