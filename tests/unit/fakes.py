@@ -1,16 +1,19 @@
-"""Clusters in memory, as the driver's classes show them. Each attribute is what a test sets, or looks at."""
+"""Clusters in memory, as the driver's classes show them; attributes are what a test sets, or looks at."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from metrics.headroom import Retention
 from mirror.errors import ClusterUnavailable
+from mirror.kafka.client import Purpose
 from mirror.kafka.cluster import Topic
+from mirror.kafka.messages import Request
 from mirror.policy.topic_configs import TopicSetting
+from tests import wire
 
 Offset = int | Mapping[tuple[str, int], int] | None  # of each partition, by partition, or of none
 OWN = TopicSetting(value="compact", is_own=True, is_default=False, is_static=False)
@@ -189,3 +192,34 @@ class FakeGroupOffsets:
     ) -> dict[tuple[str, int], tuple[int, str]]:
         assert group == self.group
         return {place: self.kept[place] for place in (self.kept if wanted is None else wanted) if place in self.kept}
+
+
+class FakeClient:
+    """Stands in for mirror.kafka.client.Client, of one broker.
+
+    A subclass answers requests, and may hold them back before they are sent.
+    """
+
+    async def held_back(self) -> None:
+        """Wait as long as a request is held back."""
+
+    async def answered(self, message: Any) -> Any:
+        """Return the answer to a request."""
+        raise NotImplementedError
+
+    def refresh_soon(self) -> None:
+        """Do nothing: the metadata is always new."""
+
+    async def ask(
+        self,
+        node: int,
+        request: Request,
+        purpose: Purpose = Purpose.DATA,
+        *,
+        within_s: float | None = None,
+        on_sent: Callable[[], None] = lambda: None,
+    ) -> Any:
+        """Send a request, and return its answer."""
+        await self.held_back()
+        on_sent()
+        return await self.answered(wire.message_of(request))
