@@ -12,7 +12,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from mirror.errors import ClusterRefuses, ClusterUnavailable
-from mirror.kafka import appender, producer
+from mirror.kafka import appender, producer, transaction_coordinators
 from mirror.kafka.appender import FencedError, NoTopicError
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.messages import answers, make
@@ -33,6 +33,7 @@ class Log:
         self.epoch = -1  # of the transactional id
         self.ended: list[bool] = []  # by transaction: whether it was committed
         self.ids = 0
+        self.stuck = 0  # how often a transactional id is busy with its last transaction
         broker.api_versions |= {PRODUCE: (3, 11), ADD_PARTITIONS: (0, 3), END_TXN: (0, 3)}
         broker.handlers |= {
             PRODUCE: self._produce,
@@ -68,13 +69,16 @@ class Log:
         return ErrorCode.invalid_producer_epoch if fenced else OK
 
     def _producer_id(self, request: Any, version: int) -> Any:
-        epoch = 0
-        if request.transactional_id is None:
+        epoch, code = 0, OK
+        if self.stuck and request.transactional_id is not None:
+            self.stuck -= 1
+            code = ErrorCode.concurrent_transactions
+        elif request.transactional_id is None:
             self.ids += 1
         else:
             self.epoch = epoch = self.epoch + 1
         kind = answers(INIT_PRODUCER_ID, version).InitProducerIdResponse
-        return make(kind, throttle_time=timedelta(0), error_code=OK, producer_id=self.ids, producer_epoch=epoch)
+        return make(kind, throttle_time=timedelta(0), error_code=code, producer_id=self.ids, producer_epoch=epoch)
 
     def _add(self, request: Any, version: int) -> Any:
         module = answers(ADD_PARTITIONS, version)
@@ -170,6 +174,14 @@ def test_a_cluster_that_is_closed_opens_again(cluster, log):
     cluster.append("t", [(b"k", b"w")])
     assert [value for *_, value in log.records] == [b"v", b"w"]
     assert log.producers == [1, 2]
+
+
+def test_a_fence_waits_for_the_transaction_of_a_writer_that_died(cluster, log, monkeypatch):
+    monkeypatch.setattr(transaction_coordinators, "STUCK_S", 0.05)
+    log.stuck = 50  # 5 ms apart
+    cluster.fence("mine")
+    cluster.append("t", [(b"k", b"v")])
+    assert (log.stuck, log.ended) == (0, [True])
 
 
 def test_after_a_fence_each_append_is_a_transaction_until_another_writer_fences(cluster, broker, log):
