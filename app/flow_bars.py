@@ -121,7 +121,7 @@ def _why(flow: FlowSummary) -> str:
     more = f" {unhealthy:,} of {flow.partitions:,} partitions are not OK." if unhealthy > 1 else ""
     return (
         f'<p class="why"><strong>{escape(row.topic)}-{row.partition}</strong> {escape(row.reason)}.{more}'
-        f' <a href="{escape(of_row("partition", row))}">Why?</a></p>'
+        f' <a href="{escape(of_row(row))}">Why?</a></p>'
     )
 
 

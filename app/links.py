@@ -17,6 +17,6 @@ def address(page: str, **parameters: str) -> str:
     return f"/{page}?{query}" if query else f"/{page}"
 
 
-def of_row(page: str, row: LagRow) -> str:
-    """Return the address of a page about one row."""
-    return address(page, group=row.group, cluster=row.cluster, topic=row.topic, partition=str(row.partition))
+def of_row(row: LagRow) -> str:
+    """Return the address of the page about one row."""
+    return address("partition", group=row.group, cluster=row.cluster, topic=row.topic, partition=str(row.partition))

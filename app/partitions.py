@@ -95,9 +95,7 @@ def _rows(rows: Sequence[LagRow]) -> None:
     )
     for number in chosen.selection.rows[:1]:
         if number < len(rows):
-            st.link_button(
-                "Why? Details of the selected partition", of_row("partition", rows[number]), icon=":material/search:"
-            )
+            st.link_button("Why? Details of the selected partition", of_row(rows[number]), icon=":material/search:")
 
 
 def _exports(snapshot: Snapshot, rows: Sequence[LagRow]) -> None:

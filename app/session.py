@@ -117,7 +117,7 @@ def with_sparklines(rows: Sequence[LagRow]) -> pd.DataFrame:
 def explained(rows: Sequence[LagRow], *, alt: str) -> None:
     """Draw rows as a table with a link to the reason for each."""
     frame = with_sparklines(rows)
-    frame.insert(1, "Details", [of_row("partition", row) for row in rows])
+    frame.insert(1, "Details", [of_row(row) for row in rows])
     config = columns(is_linked=True)
     st.dataframe(frame, hide_index=True, column_config=config, placeholder="unknown", row_height=ROW_HEIGHT, alt=alt)
 

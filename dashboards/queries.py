@@ -190,19 +190,19 @@ def worst(
     return f"{joined} by ({by}) ({selector} and on ({by}) {chosen})"
 
 
-def worst_now(short: str, count: int, *, by: str = BY_PARTITION, ranked: str = "lag_seconds", where: str = FLOW) -> str:
-    """A family, for the labels that have the largest values of another family now."""
-    return f"max by ({by}) ({of(short, where)} and on ({by}) topk({count}, {of(ranked, where)}))"
+def worst_now(short: str, *, by: str = BY_PARTITION, ranked: str = "lag_seconds", where: str = FLOW) -> str:
+    """A family, for the 20 labels that have the largest values of another family now."""
+    return f"max by ({by}) ({of(short, where)} and on ({by}) topk(20, {of(ranked, where)}))"
 
 
-def worst_topics(name: str, count: int = 5, *, joined: str = "max") -> str:
-    """A recorded series of the topics with its largest values in the time range."""
-    return worst(recorded(name, TOPIC), count, BY_TOPIC, joined=joined)
+def worst_topics(name: str, *, joined: str = "max") -> str:
+    """A recorded series of the 5 topics with its largest values in the time range."""
+    return worst(recorded(name, TOPIC), 5, BY_TOPIC, joined=joined)
 
 
-def worst_groups(short: str, count: int = 5) -> str:
-    """A family of the groups with its largest values in the time range."""
-    return worst(of(short, GROUP), count, BY_GROUP)
+def worst_groups(short: str) -> str:
+    """A family of the 5 groups with its largest values in the time range."""
+    return worst(of(short, GROUP), 5, BY_GROUP)
 
 
 def topics_behind() -> str:
@@ -210,10 +210,10 @@ def topics_behind() -> str:
     return f"count({lag_seconds_by_topic()} > 60) or vector(0)"
 
 
-def headroom(count: int = 5, where: str = FLOW) -> str:
-    """Topics whose first unreplicated record retention may delete soonest."""
-    selector = of("retention_headroom_seconds", where)
-    return worst(selector, count, BY_TOPIC, joined="min", over="min_over_time", rank="bottomk")
+def headroom() -> str:
+    """The 5 topics whose first unreplicated record retention may delete soonest."""
+    selector = of("retention_headroom_seconds", FLOW)
+    return worst(selector, 5, BY_TOPIC, joined="min", over="min_over_time", rank="bottomk")
 
 
 def headroom_by_topic() -> str:
@@ -221,9 +221,9 @@ def headroom_by_topic() -> str:
     return f"min by ({BY_TOPIC}) ({of('retention_headroom_seconds', TOPIC)})"
 
 
-def lost(window: str = "$__range", where: str = FLOW) -> str:
+def lost(where: str) -> str:
     """Records that retention deleted before they were copied."""
-    return f"sum(increase({of('records_lost_total', where)}[{window}]))"
+    return f"sum(increase({of('records_lost_total', where)}[$__range]))"
 
 
 def rewinds(where: str = FLOW) -> str:
@@ -273,16 +273,16 @@ def cannot_fail_over() -> str:
     return f"sum by ({BY_GROUP}) ({of('group_partitions', GROUP, also=no_way)}) or 0 * {followed()}"
 
 
-def not_synced(count: int = 5) -> str:
-    """Largest numbers of partitions whose group offset is neither translated nor synced, by state."""
+def not_synced() -> str:
+    """The 5 largest numbers of partitions without a translated or synced offset, by state."""
     unhealthy = f'state!~"{HEALTHY}"'
-    return worst(of("group_partitions", GROUP, also=unhealthy), count, f"{BY_GROUP}, state", joined="sum")
+    return worst(of("group_partitions", GROUP, also=unhealthy), 5, f"{BY_GROUP}, state", joined="sum")
 
 
-def oldest_checkpoints(count: int = 5) -> str:
-    """Age of the oldest checkpoints at the end of the time range, by group."""
+def oldest_checkpoints() -> str:
+    """Age of the 5 oldest checkpoints at the end of the time range, by group."""
     selector = of("last_checkpoint_timestamp_seconds", GROUP)
-    return f"time() - ({worst(selector, count, BY_GROUP, joined='min', over='last_over_time', rank='bottomk')})"
+    return f"time() - ({worst(selector, 5, BY_GROUP, joined='min', over='last_over_time', rank='bottomk')})"
 
 
 def reread() -> str:
@@ -357,10 +357,10 @@ def latency_by_flow(short: str, where: str = FLOW) -> str:
     return f"max by (source, target) ({recorded({'p50': LATENCY_P50, 'p99': LATENCY_P99}[short], where)})"
 
 
-def heat(short: str, where: str = TOPIC) -> str:
+def heat(short: str) -> str:
     """A histogram over time: classic buckets, or Prometheus 3's native ones."""
-    classic = f"sum by (le) (rate({metric(short)}_bucket{{{where}}}[{EVERY}]))"
-    return f"{classic}\nor (sum(rate({metric(short)}{{{where}}}[{EVERY}])) unless on () {classic})"
+    classic = f"sum by (le) (rate({metric(short)}_bucket{{{TOPIC}}}[{EVERY}]))"
+    return f"{classic}\nor (sum(rate({metric(short)}{{{TOPIC}}}[{EVERY}])) unless on () {classic})"
 
 
 def status_of_partitions() -> str:
@@ -368,15 +368,15 @@ def status_of_partitions() -> str:
     return worst(of("partition_status", PARTITION), 20)
 
 
-def band(short: str, part: str, where: str = PARTITION) -> str:
+def band(short: str, part: str) -> str:
     """Smallest, average or largest of MirrorMaker's measures over the partitions shown."""
     function = {"min": "min", "avg": "avg", "max": "max"}[part]
-    return f"{function}({of(f'{short}_{part}', where)})"
+    return f"{function}({of(f'{short}_{part}', PARTITION)})"
 
 
-def paused(where: str = TOPIC) -> str:
+def paused() -> str:
     """Partitions that are paused after an error."""
-    return f"sum({of('partition_paused', where)})"
+    return f"sum({of('partition_paused', TOPIC)})"
 
 
 # --- is the engine healthy? ------------------------------------------------------------------------------------------

@@ -21,15 +21,14 @@ class History:
     Kept in a file, so that a status survives a restart. Thread-safe.
     """
 
-    def __init__(self, *, window: int = WINDOW) -> None:
-        self._window = window
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._samples: dict[Key, deque[Sample]] = {}
 
     def add(self, key: Key, sample: Sample) -> None:
         """Add one poll."""
         with self._lock:
-            self._samples.setdefault(key, deque(maxlen=self._window)).append(sample)
+            self._samples.setdefault(key, deque(maxlen=WINDOW)).append(sample)
 
     def of(self, key: Key) -> list[Sample]:
         """Return the polls of one partition, oldest first."""

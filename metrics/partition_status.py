@@ -126,22 +126,20 @@ def judge(
     now_s: float,
     silence_s: float,
     known_s: float = math.inf,
-    window: int = WINDOW,
 ) -> PartitionStatus:
     """Return the status of one partition.
 
     Args:
-        samples: Its polls in order of time, the newest last; only the last `window` count.
+        samples: Its polls in order of time, the newest last; only the last WINDOW count.
         last_report_s: When the flow last reported a finished window, or started, epoch seconds.
         now_s: The present, epoch seconds.
         silence_s: If a flow reports nothing for longer than this, and than the polls span, it has stopped.
         known_s: The age (seconds) up to which a response of a cluster is current.
-        window: Polls that make a complete window.
     """
     if not samples:
         return PartitionStatus(Status.UNKNOWN, "no position or no log end is known", is_complete=False)
-    samples = samples[-window:]
-    found = _of_known(Seen(samples, last_report_s, now_s, silence_s, window))
+    samples = samples[-WINDOW:]
+    found = _of_known(Seen(samples, last_report_s, now_s, silence_s))
     last = samples[-1]
     what, at_s = ("log end", last.time_s) if now_s - last.time_s > known_s else ("position", last.position_s)
     is_old = at_s > 0 and now_s - at_s > known_s
@@ -168,7 +166,6 @@ class Seen(NamedTuple):
     last_report_s: float
     now_s: float
     silence_s: float
-    window: int
 
     @property
     def first(self) -> Sample:
@@ -183,7 +180,7 @@ class Seen(NamedTuple):
     @property
     def is_complete(self) -> bool:
         """Whether there are enough polls for a status."""
-        return len(self.samples) == self.window
+        return len(self.samples) == WINDOW
 
     @property
     def span_s(self) -> float:
@@ -217,7 +214,7 @@ class Seen(NamedTuple):
         """There are few polls, and the position has not moved."""
         if self.is_complete:
             return None
-        return f"{_behind(self.last.lag)}; only {len(self.samples)} of {self.window} polls so far"
+        return f"{_behind(self.last.lag)}; only {len(self.samples)} of {WINDOW} polls so far"
 
     def was_caught_up(self) -> str | None:
         """Some poll found lag 0."""

@@ -97,7 +97,7 @@ def _source_gone() -> Row:
             stat(
                 "Lost for good",
                 "Records that retention deleted before they were copied, in the time range.",
-                q.lost(where=q.TOPIC),
+                q.lost(q.TOPIC),
                 "short",
                 none_wanted(),
             ),

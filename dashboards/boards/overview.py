@@ -172,9 +172,9 @@ def _where_to_look() -> Row:
                 height=10,
                 description="A topic links to its dashboard, a partition to the lag inspector.",
                 queries=(
-                    Query(q.worst_now("lag_seconds", 20), column="time lag", unit="s"),
-                    Query(q.worst_now("lag_records", 20), column="records waiting", unit=COUNT),
-                    Query(q.worst_now("partition_status", 20), column="status"),
+                    Query(q.worst_now("lag_seconds"), column="time lag", unit="s"),
+                    Query(q.worst_now("lag_records"), column="records waiting", unit=COUNT),
+                    Query(q.worst_now("partition_status"), column="status"),
                 ),
             ),
             lines(

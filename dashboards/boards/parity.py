@@ -132,7 +132,7 @@ def _table(title: str, short: str, of_what: str, by: str, parts: dict[str, str],
         width=24,
         description=f"MirrorMaker's {short.replace('_', '-')} {of_what}: the 20 largest.",
         queries=tuple(
-            Query(q.worst_now(short + part, 20, by=by, ranked=short, where=q.TOPIC), column=column, unit="ms")
+            Query(q.worst_now(short + part, by=by, ranked=short, where=q.TOPIC), column=column, unit="ms")
             for part, column in parts.items()
         ),
         may_be_empty=may_be_empty,

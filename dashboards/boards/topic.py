@@ -42,7 +42,7 @@ def _now() -> Row:
             stat(
                 "Lost",
                 "Records that retention deleted before they were copied, in the time range.",
-                q.lost(where=q.PARTITION),
+                q.lost(q.PARTITION),
                 "short",
                 none_wanted(),
             ),

@@ -10,10 +10,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-
-from confluent_kafka import Consumer, TopicPartition
 
 from mirror.commands.verify import verified
 from mirror.config.load import load
@@ -23,7 +21,10 @@ from mirror.embedded.demo_settings import BOTH_WAYS, SETTINGS
 from mirror.embedded.load import TOPICS, Load
 from mirror.embedded.ports import free_port
 from mirror.errors import MirrorError
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.group_reader import read_in_group
 from mirror.lag.text import duration
+from mirror.model.topic_partition import TopicPartition
 
 FLOW = "primary->backup"
 GROUP = "demo-billing"
@@ -132,24 +133,10 @@ class _Group:
             self._thread.join(READS_S)
 
     def _run(self, bootstrap: str, topics: Mapping[str, tuple[str, str]]) -> None:
-        options = {
-            "bootstrap.servers": bootstrap,
-            "group.id": GROUP,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "topic.metadata.refresh.interval.ms": 2000,
-            "log_level": 0,
-        }
-        consumer = Consumer(options, error_cb=lambda _: None)
-        consumer.subscribe(list(topics))
-        while not self._stop.is_set():
-            messages = [message for message in consumer.consume(2000, 0.3) if message.error() is None]
+        for messages in read_in_group({"bootstrap.servers": bootstrap}, GROUP, topics, self._stop):
             for message in messages:
                 place = (*topics[str(message.topic())], message.partition(), message.timestamp()[1])
                 self.found[*place, message.key(), message.value()] += 1
-            if messages:
-                consumer.commit(asynchronous=False)
-        consumer.close()
 
 
 def _verdict(file: Path, reports: Path, written: int, group: _Group) -> int:
@@ -182,12 +169,11 @@ def _verdict(file: Path, reports: Path, written: int, group: _Group) -> int:
 
 def _written(cluster: Broker) -> int:
     """Count the records of the topics that were written on a cluster itself."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "count", "log_level": 0})
-    count = 0
-    for topic in TOPICS:
-        if topic.name in KEPT:
-            for partition in range(topic.partitions):
-                low, high = consumer.get_watermark_offsets(TopicPartition(topic.name, partition), timeout=20)
-                count += high - low
-    consumer.close()
-    return count
+    written = [
+        TopicPartition(topic.name, partition)
+        for topic in TOPICS
+        if topic.name in KEPT
+        for partition in range(topic.partitions)
+    ]
+    with closing(Cluster(cluster.name, {"bootstrap.servers": cluster.bootstrap})) as asked:
+        return sum(asked.end_offsets(written).values()) - sum(asked.start_offsets(written).values())

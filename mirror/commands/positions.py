@@ -119,7 +119,7 @@ def positions(settings: Settings, args: Namespace) -> int:
         remote = ensure_remote(flow, topics, on_target, source, target).partitions
     plan = flow_plan(flow, topics, remote)
     places = selected(plan.partitions, args.topic, args.partition, flow=flow.name, command="positions")
-    found = read_positions(flow, plan.group)
+    found = read_positions(flow)
     if args.action in ("pause", "resume"):
         paused = _paused(found, plan, args)
         found[plan.paused_key] = Position(0, paused.text())
@@ -155,7 +155,7 @@ def positions(settings: Settings, args: Namespace) -> int:
         metadata = PositionMetadata(assigned.topic_id, tail)
         changed[place] = Position(wanted[assigned.on_source], str(metadata))
     note(flow, _left_out(places, found, wanted, now_ms=int(time.time() * 1000)))
-    write_positions(flow, plan.group, changed)
+    write_positions(flow, changed)
     print(_text(plan, places, {**found, **changed}, source))
     return 0
 

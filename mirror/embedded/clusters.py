@@ -80,10 +80,10 @@ def down(folder: Path, progress: Progress = print) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(cluster.pid, signal.SIGTERM)
     for cluster in clusters:
-        if not _ends_within(cluster.pid, STOP_TIMEOUT_S):
+        if not _ends_in_time(cluster.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(cluster.pid, signal.SIGKILL)
-            _ends_within(cluster.pid, STOP_TIMEOUT_S)
+            _ends_in_time(cluster.pid)
         progress(f"{cluster.name} at {cluster.bootstrap} has stopped")
     if not clusters:
         progress(f"no cluster runs from {folder}")
@@ -165,8 +165,8 @@ def _is_running(pid: int) -> bool:
     return True
 
 
-def _ends_within(pid: int, timeout_s: float) -> bool:
-    deadline = time.monotonic() + timeout_s
+def _ends_in_time(pid: int) -> bool:
+    deadline = time.monotonic() + STOP_TIMEOUT_S
     while _is_running(pid):
         if time.monotonic() > deadline:
             return False

@@ -78,9 +78,9 @@ class LatencyProbe:
                 self.latencies_ms.append(time.time() * 1000 - message.timestamp()[1])
 
 
-def percentiles(values: list[float], wanted: tuple[int, ...] = PERCENTILES) -> dict[int, float]:
+def percentiles(values: list[float]) -> dict[int, float]:
     """Return the nearest-rank percentiles; empty without values."""
     ranked = sorted(values)
     if not ranked:
         return {}
-    return {p: ranked[max(0, -(-len(ranked) * p // 100) - 1)] for p in wanted}
+    return {p: ranked[max(0, -(-len(ranked) * p // 100) - 1)] for p in PERCENTILES}

@@ -69,8 +69,6 @@ class Load:
         *,
         records_per_s: float = 200.0,
         late_after_s: float = 10.0,
-        replication_factor: int = 1,
-        client: Mapping[str, str] | None = None,
         in_transactions: bool = False,
     ) -> None:
         """Prepare a load; nothing is sent yet.
@@ -79,18 +77,14 @@ class Load:
             bootstrap: The cluster to write to.
             records_per_s: Upper bound over all topics; a slow cluster gets less, never a burst to make up for it.
             late_after_s: When demo.late is created, counted from `start`.
-            replication_factor: Of the topics it creates.
-            client: librdkafka options for security, when the cluster asks for any.
             in_transactions: Write in transactions, which are committed twice a second.
         """
         self._client: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
             "log_level": 0,
-            **(client or {}),
         }  # failures reach stop(), not stderr
         self._records_per_s = records_per_s
         self._late_after_s = late_after_s
-        self._replication_factor = replication_factor
         self._in_transactions = in_transactions
         self._commit_due_s = 0.0
         self._producers: dict[str, Producer] = {}
@@ -171,7 +165,7 @@ class Load:
 
     def _open(self, topics: list[DemoTopic]) -> None:
         """Create the topics and include them in the round of writing."""
-        create(self._client, topics, self._replication_factor)
+        create(self._client, topics)
         for topic in topics:
             if topic.codec not in self._producers:
                 self._producers[topic.codec] = self._producer(topic.codec)
@@ -253,7 +247,7 @@ def demo_record(topic: DemoTopic, number: int) -> DemoRecord:
     return DemoRecord(partition=placed_by % topic.partitions, key=key, value=value, headers=headers)
 
 
-def create(client: Mapping[str, Any], topics: list[DemoTopic], replication_factor: int = 1) -> None:
+def create(client: Mapping[str, Any], topics: list[DemoTopic]) -> None:
     """Create the topics that do not exist yet and wait until they are known.
 
     Raises:
@@ -261,12 +255,7 @@ def create(client: Mapping[str, Any], topics: list[DemoTopic], replication_facto
     """
     admin = AdminClient(dict(client))
     wanted = [
-        NewTopic(
-            topic.name,
-            num_partitions=topic.partitions,
-            replication_factor=replication_factor,
-            config=dict(topic.config),
-        )
+        NewTopic(topic.name, num_partitions=topic.partitions, replication_factor=1, config=dict(topic.config))
         for topic in topics
     ]
     for name, done in admin.create_topics(wanted, operation_timeout=ANSWER_TIMEOUT_S).items():

@@ -61,7 +61,7 @@ class FlowState:
     """One flow as the driver sees it: its control planes, and what it replicates now.
 
     The flow's upkeep writes it, in one thread; before that thread starts, the main thread begins the flow. Other threads read
-    fields that are replaced as a whole (`plan`, `membership`, `topics`), call `Due.hasten`, and keep `part`.
+    fields that are replaced as a whole (`plan`, `membership`, `topics`, `matching`), call `Due.hasten`, and keep `part`.
     """
 
     flow: Flow
@@ -249,7 +249,7 @@ class FlowState:
         plan = self.plan
         if plan is None or not topics:
             return
-        kept, labels = read_positions(self.flow, plan.group), plan.labels
+        kept, labels = read_positions(self.flow), plan.labels
         found = {
             p.on_target: Position(offset, str(TopicIds(p.topic_id, p.remote_id)))
             for p in plan.partitions
@@ -258,7 +258,7 @@ class FlowState:
             and (offset := last_position(labels[p.on_source])) is not None
         }
         if found:
-            write_positions(self.flow, plan.group, found)
+            write_positions(self.flow, found)
 
 
 def _with(target: Cluster, created: Set[str]) -> dict[str, Topic]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from mirror.config.clients import client_options
 from mirror.config.settings import Flow
-from mirror.kafka.errors import KafkaError
-from mirror.kafka.internal_topics import answered, read_topic, write, writer
+from mirror.errors import MirrorError
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.internal_topics import answered, read_topic
 from mirror.model.flow_plan import GAPS_TOPIC
 from mirror.model.gaps import Effect, Gap
-from mirror.runtime.logs import describe
 
 log = logging.getLogger("mirror")
 
@@ -56,13 +56,8 @@ def note(flow: Flow, gaps: Iterable[Gap]) -> None:
     found = [gap.encode() for gap in gaps]
     if not found:
         return
-    topic = GAPS_TOPIC.format(source=flow.source.alias)
-
-    async def written() -> None:
-        async with writer(flow.producer, [topic]) as target:
-            await write(target, topic, found)
-
     try:
-        asyncio.run(written())
-    except (KafkaError, OSError, TimeoutError) as error:
-        log.warning("%s: the ledger of gaps cannot be written (%s)", flow.name, describe(error))
+        with closing(Cluster(flow.target.alias, flow.producer)) as target:
+            target.append(GAPS_TOPIC.format(source=flow.source.alias), found)
+    except MirrorError as error:
+        log.warning("%s: the ledger of gaps cannot be written (%s)", flow.name, error)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 
 from mirror.config.clients import client_options
 from mirror.config.settings import Flow
@@ -13,13 +13,12 @@ from mirror.errors import ClusterUnavailable
 from mirror.flows.stored_positions import Position, answer_of_target
 from mirror.flows.takeover import stored_by_connect
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.internal_topics import partitions_of, write, writer
+from mirror.kafka.internal_topics import partitions_of
 from mirror.model.flow_plan import PlannedPartition
 from mirror.model.repartition import place
 from mirror.model.topic_partition import TopicPartition
 
 PARTITIONS = 25  # Connect's offset.storage.partitions
-SEEN_S = 10.0  # a new topic is known to all brokers after a moment
 
 Stored = dict[
     TopicPartition, tuple[bytes, int]
@@ -35,7 +34,7 @@ def hand_back(
     writes it. A partition without a position, or at its very start, loses the offset that Connect has.
 
     Raises:
-        ClusterUnavailable: the target does not respond, or refuses them.
+        MirrorError: the target does not respond, or refuses them.
     """
     topic = flow.connect_offsets_topic
     partitions = answer_of_target(flow, partitions_of(client_options(flow.target_admin), topic))
@@ -63,7 +62,9 @@ def hand_back(
             count += 1
         elif assigned.on_source in stored:
             records[partition].append((key, None))
-    answer_of_target(flow, _write(flow, topic, records))
+    with closing(Cluster(flow.target.alias, flow.producer)) as writer:
+        for number, some in records.items():
+            writer.append(topic, some, partition=number)
     return count
 
 
@@ -76,13 +77,3 @@ def _new(flow: Flow, assigned: PlannedPartition, partitions: int) -> tuple[bytes
 async def _stored(flow: Flow, partitions: Iterable[int]) -> Stored:
     """Return Connect's keys for the flow's source; the last one of each partition."""
     return {one.place: (one.key, one.partition) async for one in stored_by_connect(flow, partitions)}
-
-
-async def _write(flow: Flow, topic: str, records: Mapping[int, list[tuple[bytes, bytes | None]]]) -> None:
-    async with writer(flow.producer, [topic]) as target:
-        async with asyncio.timeout(SEEN_S):
-            while not all(target.knows(topic, partition) for partition in records):
-                await asyncio.sleep(0.2)
-                await target.refresh()
-        for partition, some in records.items():
-            await write(target, topic, some, partition)

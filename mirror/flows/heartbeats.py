@@ -9,33 +9,21 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
-from functools import partial
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-
-from mirror.config.secret_files import SecretFiles
 from mirror.config.settings import HeartbeatFlow
-from mirror.errors import ClusterUnavailable
-from mirror.kafka.clients import quiet_logger
+from mirror.errors import ClusterUnavailable, MirrorError
+from mirror.kafka.appender import NoTopicError
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.login_relay import librdkafka_options
 from mirror.model.mm2_records import Heartbeat
+from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import level_once
 
 log = logging.getLogger("mirror")
 
-KEEP_MS = 10_000  # a heartbeat that could not be written by then is obsolete
+KEEP_S = 10.0  # a heartbeat that could not be written by then is obsolete
 TOPIC_AGAIN_S = 60.0
 _POLICY = "cleanup.policy"
 STOP_S = 5.0
-# librdkafka reports heartbeats without a topic with this error, or not before they expire.
-_NO_TOPIC = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._MSG_TIMED_OUT,
-)
 
 
 class HeartbeatEmitter:
@@ -89,8 +77,7 @@ class _TargetHeartbeats(threading.Thread):
         self._on_ack = on_ack
         self._is_ours = is_ours
         self._stop_requested = stop_requested
-        self._made: Producer | None = None
-        self._files = SecretFiles(flows[0].client)
+        self._cluster = Cluster(flows[0].target, flows[0].client)
         self._has_topic: set[HeartbeatFlow] = set()  # flows whose topic is there
         self._topic_due_s: dict[HeartbeatFlow, float] = {}  # by flow: when to try again to create the topic
         self._refused: dict[HeartbeatFlow, str] = {}
@@ -106,8 +93,6 @@ class _TargetHeartbeats(threading.Thread):
                     due_s[flow] = now_s + flow.interval_s
                     if self._is_ours((flow.source, flow.target)):
                         self._emit(flow)
-            if self._made is not None:
-                self._made.poll(0)
             if self._stop_requested.wait(max(0.05, min([*due_s.values(), now_s + 1]) - time.monotonic())):
                 return
 
@@ -115,39 +100,23 @@ class _TargetHeartbeats(threading.Thread):
         """Wait until the thread ends, and drop heartbeats that are not acknowledged."""
         if self.ident is not None:
             self.join(within_s)
-        if self._made is not None:
-            self._made.purge()
+        self._cluster.close()
 
     def _emit(self, flow: HeartbeatFlow) -> None:
         if not self._ensure_topic(flow):
             return
-        heartbeat = Heartbeat(flow.source, flow.target, int(time.time() * 1000))
-        key, value = heartbeat.encode()
+        heartbeat = Heartbeat(flow.source, flow.target, int(now_ms()))
         try:
-            self._producer(flow).produce(
-                flow.topic,
-                value,
-                key,
-                partition=0,
-                timestamp=heartbeat.timestamp_ms,
-                on_delivery=partial(self._answered, flow),
-            )
-        except (KafkaException, BufferError) as error:
+            self._cluster.append(flow.topic, [heartbeat.encode()], timestamp_ms=heartbeat.timestamp_ms, within_s=KEEP_S)
+        except NoTopicError as error:
+            self._has_topic.discard(flow)  # the next heartbeat creates it
+            self._topic_due_s.pop(flow, None)
             self._refuse(flow, str(error))
-
-    def _producer(self, flow: HeartbeatFlow) -> Producer:
-        """Return the target's producer; raise KafkaException if it has no OAuth token."""
-        if self._files.changed():
-            self._made = None
-        if self._made is None:
-            options = {
-                **librdkafka_options(flow.client),
-                "message.timeout.ms": KEEP_MS,
-                "acks": "all",
-                "allow.auto.create.topics": False,
-            }
-            self._made = Producer(options, logger=quiet_logger())
-        return self._made
+        except MirrorError as error:
+            self._refuse(flow, str(error))
+        else:
+            self._refused.pop(flow, None)
+            self._on_ack((flow.source, flow.target))
 
     def _ensure_topic(self, flow: HeartbeatFlow) -> bool:
         """Create the topic if it is missing; log a refusal, and retry a minute later."""
@@ -157,27 +126,25 @@ class _TargetHeartbeats(threading.Thread):
             return False
         self._topic_due_s[flow] = time.monotonic() + TOPIC_AGAIN_S
         try:
-            with closing(Cluster(flow.target, flow.client)) as admin:
-                objection = admin.create(
-                    flow.topic,
-                    partitions=1,
-                    replication_factor=flow.replication_factor,
-                    configs={_POLICY: "compact"},
-                )
-                if not objection:
-                    self._warn_of_policy(flow, admin)
+            objection = self._cluster.create(
+                flow.topic, partitions=1, replication_factor=flow.replication_factor, configs={_POLICY: "compact"}
+            )
+            if not objection:
+                self._warn_of_policy(flow)
         except ClusterUnavailable as error:
             objection = str(error)
+        finally:
+            self._cluster.close()  # an idle admin client keeps threads and connections
         if objection:
             self._refuse(flow, f"topic {flow.topic} cannot be created: {objection}")
             return False
         self._has_topic.add(flow)
         return True
 
-    def _warn_of_policy(self, flow: HeartbeatFlow, admin: Cluster) -> None:
+    def _warn_of_policy(self, flow: HeartbeatFlow) -> None:
         """Log that the topic is not compacted. It is not changed: MirrorMaker and other mirrors use it too."""
         try:
-            policy = admin.configs([flow.topic])[flow.topic][_POLICY].value
+            policy = self._cluster.configs([flow.topic])[flow.topic][_POLICY].value
         except (ClusterUnavailable, KeyError) as error:
             log.debug("%s: the cleanup policy of %s is not known: %r", flow.target, flow.topic, error)
             return
@@ -195,19 +162,7 @@ class _TargetHeartbeats(threading.Thread):
                 _POLICY,
             )
 
-    def _answered(self, flow: HeartbeatFlow, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            if error.code() == KafkaError._MSG_TIMED_OUT:
-                self._made = None  # it may never find a broker again: mirror.kafka.clients
-            if error.code() in _NO_TOPIC:
-                self._has_topic.discard(flow)  # it may have been deleted: the next heartbeat creates it then
-                self._topic_due_s.pop(flow, None)
-            self._refuse(flow, error.str())
-            return
-        self._refused.pop(flow, None)
-        self._on_ack((flow.source, flow.target))
-
     def _refuse(self, flow: HeartbeatFlow, why: str) -> None:
-        if self._refused.get(flow) != why:
+        if self._refused.get(flow) != why and not self._stop_requested.is_set():
             log.warning("%s->%s: no heartbeat: %s", flow.source, flow.target, why)
         self._refused[flow] = why

@@ -11,7 +11,6 @@ from mirror.errors import ClusterUnavailable
 from mirror.flows.stored_positions import read_positions
 from mirror.flows.upstream import Upstreams, going_round, read_upstreams
 from mirror.kafka.cluster import Topic
-from mirror.model.flow_plan import own_group
 from mirror.runtime.logs import first_few
 
 log = logging.getLogger("mirror")
@@ -71,7 +70,7 @@ class Loops:
 
     def _placed(self, remote: Mapping[str, str]) -> set[str]:
         """Return the topics of the source for which the flow has a position."""
-        placed = {name for name, _ in read_positions(self._flow, own_group(self._flow.name))}
+        placed = {name for name, _ in read_positions(self._flow)}
         return {topic for topic, name in remote.items() if name in placed}
 
     def _say(self, before: set[str]) -> None:

@@ -39,14 +39,14 @@ def begin(flow: Flow, plan: FlowPlan, source: Cluster, target: Cluster) -> froze
     if not flow.source_group:
         refuse_running(flow, target)
     present = {p.on_source: p for p in plan.partitions}
-    placed = read_positions(flow, plan.group)
+    placed = read_positions(flow)
     unplaced = {key: p for key, p in present.items() if p.on_target not in placed}
     has_paused = plan.paused_key in placed
     known, has_run = Recalled({})
     if unplaced or not has_paused:
         known, has_run = answer_of_target(flow, recalled(plan, unplaced.values(), knows_paused=has_paused))
     if known:
-        write_positions(flow, plan.group, {place: Position(*at) for place, at in known.items()})
+        write_positions(flow, {place: Position(*at) for place, at in known.items()})
     missing = {key for key, p in unplaced.items() if p.on_target not in known}
     if flow.source_group and missing and (count := take_over_group(flow, plan, missing, source)):
         log.info("%s: %d partitions resume at the offsets of group %s", flow.name, count, flow.source_group)
@@ -93,5 +93,5 @@ def _went_on_as_shown(flow: Flow, plan: FlowPlan, source: Cluster) -> bool:
         return False
     log.error("%s; resuming there", what)
     positions = {p.on_target: Position(offsets[p.on_source], p.topic_id) for p in places}
-    write_positions(flow, plan.group, positions)
+    write_positions(flow, positions)
     return True

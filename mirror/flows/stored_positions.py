@@ -9,7 +9,7 @@ from mirror.config.clients import client_options
 from mirror.config.settings import Flow
 from mirror.kafka.group_offsets import patiently
 from mirror.kafka.internal_topics import answered, committed, write, writer
-from mirror.model.flow_plan import FlowPlan
+from mirror.model.flow_plan import FlowPlan, own_group
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_map_tail import PAUSED, MapRecord
 from mirror.model.paused_topics import Paused
@@ -27,15 +27,15 @@ class Position(NamedTuple):
     metadata: str
 
 
-def read_positions(flow: Flow, group: str) -> dict[TopicPartition, Position]:
+def read_positions(flow: Flow) -> dict[TopicPartition, Position]:
     """Return every offset of the flow's group on the target, its leases included; raises ClusterUnavailable."""
-    found = answer_of_target(flow, committed(client_options(flow.target_admin), group))
+    found = answer_of_target(flow, committed(client_options(flow.target_admin), own_group(flow.name)))
     return {place: Position(*at) for place, at in found.items() if at[0] >= 0}
 
 
-def write_positions(flow: Flow, group: str, positions: Mapping[TopicPartition, Position]) -> None:
+def write_positions(flow: Flow, positions: Mapping[TopicPartition, Position]) -> None:
     """Set positions by remote topic and partition; raises ClusterUnavailable."""
-    answer_of_target(flow, write_with_maps(flow, group, positions, "", {}))
+    answer_of_target(flow, write_with_maps(flow, positions, "", {}))
 
 
 def paused_topics(found: Mapping[TopicPartition, Position], key: TopicPartition) -> Paused:
@@ -62,7 +62,6 @@ def write_paused(flow: Flow, plan: FlowPlan, paused: Paused) -> None:
 
 async def write_with_maps(
     flow: Flow,
-    group: str,
     positions: Mapping[TopicPartition, Position],
     map_topic: str,
     maps: Mapping[TopicPartition, OffsetMap],
@@ -70,7 +69,7 @@ async def write_with_maps(
     """Write offset maps into their topic, then positions, so that no position lacks its map."""
     async with writer(flow.producer, {map_topic} if maps else ()) as target:
         await write(target, map_topic, (MapRecord(*key, runs).encode() for key, runs in maps.items()))
-        await patiently(lambda: target.commit(group, positions))
+        await patiently(lambda: target.commit(own_group(flow.name), positions))
 
 
 def is_served(found: Mapping[TopicPartition, Position], lease_topic: str, *, window_ms: int, now_ms: float) -> bool:

@@ -46,7 +46,7 @@ def take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[TopicPartit
         if p.on_source in unplaced and p.on_source in group.offsets
     }
     if positions:
-        write_positions(flow, plan.group, positions)
+        write_positions(flow, positions)
     return len(positions)
 
 
@@ -81,7 +81,7 @@ def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[TopicPartition]) 
         tail = OffsetMap([last]).text() if last is not None else ""
         positions[present[key].on_target] = Position(offset, str(PositionMetadata(present[key].topic_id, tail)))
     maps = {key: runs for key, runs in left.maps.items() if key in present}
-    answer_of_target(flow, write_with_maps(flow, plan.group, positions, plan.offset_map_topic, maps))
+    answer_of_target(flow, write_with_maps(flow, positions, plan.offset_map_topic, maps))
     return len(known)
 
 

@@ -66,13 +66,17 @@ class Clients:
         self._servers = servers_of(java_options)
         self._java = java_options
         self._files = SecretFiles(java_options)
-        self._options: dict[str, Any] = {**librdkafka_options(java_options)}
         self._refusal = ""  # what TLS or a login met last
         self._trouble = ""  # what a connection met last
         self._logger = logging.Logger("librdkafka")
         self._logger.addHandler(_Ear(self._was_mute))
         self._renewed_s = time.monotonic()
         self._before: AdminClient | None = None  # replaced last: another thread may still wait for it
+
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        """librdkafka's configuration. With Kerberos it needs a relay, which is started when a client is."""
+        return {**librdkafka_options(self._java)}
 
     @property
     def where(self) -> str:

@@ -1,7 +1,7 @@
 """The one door to a cluster outside of the windows.
 
-For any thread. Requests about logs and groups use one client of the project that stays open; the control plane uses
-confluent-kafka's admin client.
+For any thread. Requests about logs and groups use one client of the project that stays open, and records another one; the control
+plane uses confluent-kafka's admin client.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import TypeVar
 from mirror.config.values import ClientError
 from mirror.errors import ClusterRefuses, ClusterUnavailable, SettingsError
 from mirror.kafka import cluster_facts
+from mirror.kafka.appender import Appender, Records
 from mirror.kafka.client import Client
 from mirror.kafka.control_plane import OFFSETS_S, ControlPlane, Topic
-from mirror.kafka.errors import ErrorCode, KafkaError, LoginError, is_code
+from mirror.kafka.errors import SILENCES, ErrorCode, KafkaError, LoginError, is_code
 from mirror.kafka.group_offsets import GroupOffsets, patiently
 from mirror.kafka.groups import HIDDEN, READERS, UNSUPPORTED, Group, read_groups
 from mirror.kafka.kept_client import KeptClient
@@ -26,6 +27,7 @@ from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.kafka.rights import refusal_of
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime import background
+from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import describe
 
 __all__ = ["Cluster", "Topic"]
@@ -34,6 +36,7 @@ GROUPS_S = 15.0
 COORDINATOR_S = 5.0  # a cluster's first group, or one whose coordinator moves, gets its response a moment later
 COMMIT_S = 10.0  # for a coordinator that moves, or a cluster that makes room for its first group
 DESCRIBE_S = 10.0
+APPEND_S = 20.0  # for a topic that waits for a leader or for its replicas
 _DENIED = ErrorCode.topic_authorization_failed
 
 Answer = TypeVar("Answer")
@@ -62,11 +65,13 @@ class Cluster(ControlPlane):
         self._client = KeptClient(java_options)
         self._logs = LogOffsets(self._client, within_s=min(OFFSETS_S, within_s))
         self._published: dict[str, _Published] = {}  # by group
+        self._appender = Appender(java_options)
 
     def close(self) -> None:
         """Close the connections; a later call opens others."""
         super().close()
         self._client.close()
+        self._appender.close()
 
     # --- logs ---------------------------------------------------------------------------------------------------
 
@@ -89,6 +94,44 @@ class Cluster(ControlPlane):
         with self._reported():
             found = self._logs.open_transactions(wanted)
         return {place: str(transaction) for place, transaction in found.items()}
+
+    def append(
+        self,
+        topic: str,
+        records: Records,
+        *,
+        partition: int = 0,
+        timestamp_ms: int | None = None,
+        within_s: float = APPEND_S,
+    ) -> None:
+        """Append (key, value) records to a partition; return when all in-sync replicas have them.
+
+        Args:
+            topic: An existing one.
+            records: After `fence`, they are one transaction.
+            partition: Of the topic.
+            timestamp_ms: Of the records, epoch ms; None: now.
+            within_s: How long the cluster may take.
+
+        Raises:
+            FencedError: another process has called `fence` with the same transactional id.
+            NoTopicError: the topic does not exist.
+            ClusterUnavailable, ClusterRefuses: the partition may have some of the records.
+        """
+        at_ms = int(now_ms()) if timestamp_ms is None else timestamp_ms
+        bound_s = min(within_s, self._within_s)
+        with self._reported(right=f"WRITE on the topic {topic}", what=f"{topic} accepts no record"):
+            background.run(
+                self._appender.append(TopicPartition(topic, partition), records, timestamp_ms=at_ms, within_s=bound_s)
+            )
+
+    def fence(self, transactional_id: str, *, within_s: float = APPEND_S) -> None:
+        """Become the only writer with a transactional id: each `append` from now on is a transaction.
+
+        An earlier writer's next `append` fails. If one of this writer fails, all later ones fail too.
+        """
+        with self._reported():
+            background.run(self._appender.fence(transactional_id, within_s=min(within_s, self._within_s)))
 
     def _offsets(
         self, wanted: Iterable[TopicPartition], at: int, *, isolation_level: int = 0
@@ -223,18 +266,23 @@ class Cluster(ControlPlane):
             raise unknown(str(error) or type(error).__name__) from error
 
     @contextmanager
-    def _reported(self, *, right: str = "") -> Iterator[None]:
+    def _reported(self, *, right: str = "", what: str = "") -> Iterator[None]:
         """Raise the client's error in a readable form."""
         try:
             yield
         except (KafkaError, OSError) as error:
-            raise self._failure(error, right=right) from error
+            raise self._failure(error, right=right, what=what) from error
 
-    def _failure(self, error: Exception, *, right: str = "") -> ClusterUnavailable:
+    def _failure(self, error: Exception, *, right: str = "", what: str = "") -> ClusterUnavailable:
         """Return a readable error.
 
-        `right` is what the call needs, if the code does not imply it.
+        Args:
+            error: What the client raises.
+            right: The right that the call needs, if the code does not imply it.
+            what: The result of a response that is a refusal; "": every failure counts as a missing response.
         """
         if (refusal := refusal_of(error, self._clients.where, cluster=self.alias, right=right)) is not None:
             return refusal
+        if what and not isinstance(error, (OSError, *SILENCES)):
+            return ClusterUnavailable(f"{self._clients.where}: {what} ({describe(error)}).", cluster=self.alias)
         return self._clients.silent(describe(error), is_refused=isinstance(error, LoginError))

@@ -91,14 +91,13 @@ class ControlPlane:
             raise self._clients.unavailable(error) from error
         return self.described(listed)
 
-    def described(self, names: Iterable[str], *, within_s: float = TIMEOUT_S) -> dict[str, Topic]:
+    def described(self, names: Iterable[str]) -> dict[str, Topic]:
         """Return, by name, the topics that exist and that this client may see."""
         if not (asked := list(names)):
             return {}
-        bound_s = min(within_s, self._timeout_s)
         found = {}
         for name, answer in self._clients.admin.describe_topics(
-            TopicCollection(asked), request_timeout=bound_s
+            TopicCollection(asked), request_timeout=self._timeout_s
         ).items():
             try:
                 topic = answer.result()

@@ -34,10 +34,9 @@ FIRST_BYTES = 1 << 16  # of a request of whom we do not know yet
 _HEAD = struct.Struct(">hhi")  # API key, version, correlation id
 _SIZE = struct.Struct(">i")
 _NAMES_BROKERS = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER}
-# The highest versions that are let through: what kio reads of the answers with addresses, and of Produce and Fetch what does
-# not name a new leader's address (KIP-951).
+# The highest versions that are let through: what kio reads of the answers with addresses, and of Fetch what does not
+# name a new leader's address (KIP-951). No client of librdkafka produces through the relay.
 _HIGHEST: dict[int, int] = {
-    ApiKey.PRODUCE: 9,
     ApiKey.FETCH: 15,
     ApiKey.METADATA: 13,
     ApiKey.FIND_COORDINATOR: 6,

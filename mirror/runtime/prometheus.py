@@ -41,13 +41,13 @@ class Prometheus:
             raise MirrorError(f'"{url}" is no address of a Prometheus. Write one like http://127.0.0.1:9090.')
         self.url = url.rstrip("/")
 
-    def query(self, expr: str, *, at_s: float | None = None) -> list[dict[str, Any]]:
+    def query(self, expr: str) -> list[dict[str, Any]]:
         """Return the result of an instant query: `metric` and `value` of each series.
 
         Raises:
             MirrorError: the server refuses the query; the message has the reason and the place.
         """
-        return self._result("query", {"query": expr, **({"time": str(at_s)} if at_s is not None else {})})
+        return self._result("query", {"query": expr})
 
     def query_range(self, expr: str, *, start_s: float, end_s: float, step_s: float) -> list[dict[str, Any]]:
         """Return the result of a range query: `metric` and `values` of each series."""

@@ -6,18 +6,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from contextlib import closing
+from itertools import cycle
 
 from mirror.errors import MirrorError
-from mirror.kafka.clients import quiet_logger
-from mirror.kafka.login_relay import librdkafka_options
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.group_reader import read_in_group
 from mirror.lag.text import pluralized
 
 PARTITIONS = 2
 LOOK_S = 0.1
-SESSION_MS = 10_000  # a drill that was killed leaves the group by then
-ENDS_S = 30.0  # to flush what is in flight, or to leave a group
+ENDS_S = 30.0  # to wait for records in flight, or to leave a group
 
 
 class Canary:
@@ -56,7 +55,9 @@ class Canary:
     def write_on(self, cluster: str, options: Mapping[str, str]) -> None:
         """Begin to write on a cluster; `options` are a producer's, as Java writes them."""
         acked = self.acked.setdefault(cluster, [])
-        self._writer = _InThread(lambda stop: self._write(options, acked, stop), f"canary writes on {cluster}")
+        self._writer = _InThread(
+            lambda stop: self._write(Cluster(cluster, options), acked, stop), f"canary writes on {cluster}"
+        )
 
     def stop_writing(self) -> None:
         """Wait for records in flight, and write no more. Raise MirrorError if a record was refused."""
@@ -114,45 +115,24 @@ class Canary:
         """How often it has read one again."""
         return self.read.total() - len(self.read)
 
-    def _write(self, options: Mapping[str, str], acked: list[str], stop: threading.Event) -> None:
-        refused: list[KafkaError] = []
-
-        def taken(error: KafkaError | None, message: Message) -> None:
-            if error is not None:
-                refused.append(error)
-            else:
-                acked.append((message.value() or b"").decode())
-
-        producer = Producer({**librdkafka_options(options), "enable.idempotence": True}, logger=quiet_logger())
-        while not stop.wait(1 / self._rate) and not refused:
-            value = f"{self._run_id}/{self._written}"
-            partition = self._written % PARTITIONS
-            producer.produce(self._name, value.encode(), str(partition).encode(), partition, on_delivery=taken)
-            self._written += 1
-            producer.poll(0)
-        producer.flush(ENDS_S)
-        if refused:
-            raise MirrorError(f"the canary's producer was refused: {refused[0].str()}")
+    def _write(self, cluster: Cluster, acked: list[str], stop: threading.Event) -> None:
+        """Append the records that are due, to one partition after the other."""
+        began_s, before = time.monotonic(), self._written
+        with closing(cluster):
+            for partition in cycle(range(PARTITIONS)):
+                if stop.wait(1 / self._rate):
+                    return
+                due = before + int((time.monotonic() - began_s) * self._rate)
+                values = [f"{self._run_id}/{number}" for number in range(self._written, due)]
+                self._written = due
+                records = [(str(partition).encode(), value.encode()) for value in values]
+                cluster.append(self._name, records, partition=partition, within_s=ENDS_S)
+                acked += values
 
     def _read(self, options: Mapping[str, str], topics: Sequence[str], stop: threading.Event) -> None:
-        own = {
-            "group.id": self._name,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "session.timeout.ms": SESSION_MS,
-            "topic.metadata.refresh.interval.ms": 1000,
-        }
-        consumer = Consumer({**librdkafka_options(options), **own}, logger=quiet_logger())
-        consumer.subscribe(list(topics))
-        try:
-            while not stop.is_set():
-                messages = [message for message in consumer.consume(1000, LOOK_S) if message.error() is None]
-                values = [(message.value() or b"").decode() for message in messages]
-                self.read.update(value for value in values if value.startswith(f"{self._run_id}/"))
-                if messages:
-                    consumer.commit(asynchronous=False)
-        finally:
-            consumer.close()
+        for messages in read_in_group(options, self._name, topics, stop):
+            values = [(message.value() or b"").decode() for message in messages]
+            self.read.update(value for value in values if value.startswith(f"{self._run_id}/"))
 
 
 class _InThread:
@@ -168,10 +148,8 @@ class _InThread:
     def _run(self) -> None:
         try:
             self._do(self._stop)
-        except KafkaException as error:
-            self._failure = MirrorError(f"{self._thread.name}: {error.args[0].str()}")
         except MirrorError as error:
-            self._failure = error
+            self._failure = MirrorError(f"{self._thread.name}: {error}")
 
     def end(self) -> None:
         """Stop the thread, and wait for its end."""

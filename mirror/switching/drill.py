@@ -12,7 +12,6 @@ from mirror.errors import MirrorError
 from mirror.flows.stored_positions import paused_topics, read_positions, write_paused
 from mirror.kafka.groups import is_idle
 from mirror.lag.text import duration
-from mirror.model.flow_plan import own_group
 from mirror.model.paused_topics import Paused
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import allowances, denials
@@ -236,7 +235,7 @@ class _Rehearsal:
     def _waiting(self, ends: Mapping[TopicPartition, int]) -> int:
         """Return how many records of the canary before these ends are not on the target."""
         remote = self.scope.flow.policy.remote_topic(self.scope.canary)
-        found = read_positions(self.scope.flow, own_group(self.scope.flow.name))
+        found = read_positions(self.scope.flow)
         at = {partition: position.offset for (topic, partition), position in found.items() if topic == remote}
         return sum(max(0, end - at.get(partition, 0)) for (_, partition), end in ends.items())
 
@@ -329,7 +328,7 @@ def settle(scope: Scope, journal: Journal) -> None:
     left = scope.source.topic_acls() & {*denials(topics), *allowances(topics)}
     fence.lifted(scope.source, sorted(left))
     plan = scope.plan()
-    known = paused_topics(read_positions(scope.flow, plan.group), plan.paused_key)
+    known = paused_topics(read_positions(scope.flow), plan.paused_key)
     others = Paused(tuple(pattern for pattern in known.patterns if pattern not in pause_patterns(scope)))
     if others != known:
         write_paused(scope.flow, plan, others)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from metrics.recorder import Recorder
 from mirror.config.settings import Settings
@@ -51,24 +51,27 @@ class Drills:
     def _run(self) -> None:
         try:
             while not self._ends.wait(LOOK_S):
-                for state in self._flows:
-                    if state.leads:
-                        self._try(state)
+                led = [state for state in self._flows if state.leads]
+                for step in (self._create_canaries, self._look):  # a drill needs the canaries of both directions
+                    for state in led:
+                        self._try(step, state)
         except _Ended:
             pass  # what the drill has left, the next one takes back
 
-    def _try(self, state: FlowState) -> None:
+    def _try(self, step: Callable[[FlowState], None], state: FlowState) -> None:
         try:
-            self._look(state)
+            step(state)
         except (MirrorError, ValueError) as error:
             log.warning("%s: drills: %s", state.flow.name, error)
 
-    def _look(self, state: FlowState) -> None:
-        scope = Scope.of_drill(self._settings, state.flow.name)
+    def _create_canaries(self, state: FlowState) -> None:
         if lacking := state.flow.canaries - {topic.source.name for topic in state.topics}:
             for topic in lacking:
-                create(scope, topic)
+                create(Scope.of_drill(self._settings, state.flow.name), topic)
             state.refresh_due.hasten(0.0)
+
+    def _look(self, state: FlowState) -> None:
+        scope = Scope.of_drill(self._settings, state.flow.name)
         past = drills(journal_of(scope))
         interval_s = self._settings.mirror.drill_interval_s
         if interval_s and time.time() >= next_at(past, interval_s=interval_s):

@@ -11,19 +11,17 @@ import json
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-
 from mirror.config.clients import client_options
 from mirror.config.settings import Flow
 from mirror.errors import MirrorError
-from mirror.kafka.clients import quiet_logger
+from mirror.kafka.appender import FencedError
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.internal_topics import answered, read_topic, write, writer
-from mirror.kafka.login_relay import librdkafka_options
+from mirror.kafka.internal_topics import answered, read_topic
 from mirror.model.flow_plan import PREFIX
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import Acl
@@ -34,8 +32,6 @@ RUN, MOVES, CONDUCTOR = "run/", "moves/{}/", "conductor"  # keys: a run's, a gro
 FENCE = "fence/"  # of a run of the reverse flow: the ACLs that it added to topics of this target
 BEAT_S = 2.0
 LOOK_S = 3 * BEAT_S  # a conductor that has written nothing for so long is gone
-WITHIN_S = 20.0
-_FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 
 
 class JournalTopic(NamedTuple):
@@ -94,12 +90,12 @@ class Journal:
         self._target = target
         self._book = book
         self._topic = book.topic.format(source=flow.source.alias)
-        self._producer: Producer | None = None
+        self._writer = Cluster(flow.target.alias, flow.producer)
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._beat: threading.Thread | None = None
         self._run: SwitchRun | None = None
-        self._lost: KafkaException | None = None
+        self._lost: MirrorError | None = None
         self._said = ""
 
     def read(self) -> Entries:
@@ -159,17 +155,12 @@ class Journal:
         self._stop.set()
         if self._beat is not None:
             self._beat.join()
+        self._writer.close()
 
     def open(self) -> None:
         """Become the writer."""
         self._create()
-        options = {
-            **librdkafka_options(self._flow.producer),
-            "transactional.id": self._book.writer.format(flow=self._flow.name),
-            "transaction.timeout.ms": 30_000,
-        }
-        self._producer = Producer(options, logger=quiet_logger())
-        self._asked(lambda: self._writing().init_transactions(WITHIN_S))
+        self._asked(lambda: self._writer.fence(self._book.writer.format(flow=self._flow.name)))
 
     def save(self, run: SwitchRun, moves: Iterable[Moved] = ()) -> None:
         """Write the state of the run, and group moves that are about to be made.
@@ -208,13 +199,8 @@ class Journal:
         """
         self._create()
         value = json.dumps([list(acl) for acl in sorted(acls)]).encode() if acls else None
-
-        async def keep() -> None:
-            async with writer(self._flow.producer, [self._topic]) as target:
-                await write(target, self._topic, [((FENCE + run_id).encode(), value)])
-
-        what = f"which topics of {self._flow.target.alias} are fenced cannot be kept there"
-        answered(keep(), cluster=self._flow.target.alias, what=what)
+        with closing(Cluster(self._flow.target.alias, self._flow.producer)) as writer:
+            writer.append(self._topic, [((FENCE + run_id).encode(), value)])
 
     def confirm(self) -> None:
         """Check that no other conductor has taken over. Call it right before each change; raises as `save` does.
@@ -239,36 +225,22 @@ class Journal:
 
     def _write(self, records: Mapping[str, str | None]) -> None:
         if self._lost is not None:
-            raise self._failure(self._lost)
-        producer = self._writing()
+            raise self._lost
+        encoded = [(key.encode(), None if value is None else value.encode()) for key, value in records.items()]
+        self._asked(lambda: self._writer.append(self._topic, encoded))
 
-        def write() -> None:
-            producer.begin_transaction()
-            for key, value in records.items():
-                producer.produce(self._topic, None if value is None else value.encode(), key.encode(), 0)
-            producer.commit_transaction(WITHIN_S)
-
-        self._asked(write)
-
-    def _asked(self, do: Callable[[], object]) -> None:
+    def _asked(self, do: Callable[[], None]) -> None:
         try:
             do()
-        except KafkaException as error:
-            self._lost = error
-            raise self._failure(error) from error
-
-    def _failure(self, error: KafkaException) -> MirrorError:
-        what: KafkaError = error.args[0]
-        if what.code() in _FENCED:
-            return TakenOverError(f"{self._flow.name}: another conductor has resumed this run; this one stops.")
-        return MirrorError(
-            f"{self._flow.name}: {self._topic} on {self._flow.target.alias} accepts no record ({what.str()}). "
-            "Finished steps are kept; run the same command again to resume."
-        )
-
-    def _writing(self) -> Producer:
-        assert self._producer is not None
-        return self._producer
+        except FencedError as error:
+            self._lost = TakenOverError(f"{self._flow.name}: another conductor has resumed this run; this one stops.")
+            raise self._lost from error
+        except MirrorError as error:
+            self._lost = MirrorError(
+                f"{self._flow.name}: the journal cannot be written. {error} "
+                "Finished steps are kept; run the same command again to resume."
+            )
+            raise self._lost from error
 
     def _create(self) -> None:
         objection = self._target.create(

@@ -33,7 +33,7 @@ def tell_gap(work: StepContext) -> StepResult:
     scope = work.scope
     plan = scope.plan()
     places = scope.partitions(plan)
-    positions = read_positions(scope.flow, plan.group)
+    positions = read_positions(scope.flow)
     newest = scope.target.newest_ms([assigned.on_target for assigned in places])
     gaps = []
     for assigned in places:

@@ -75,7 +75,7 @@ def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_res
     wanted: list[PlannedPartition | Absent] = [*scope.partitions(plan), *absent]
     groups = scope.groups_on_source()
     there = scope.groups_on_target([group.name for group in groups])
-    found = read_positions(scope.flow, plan.group)
+    found = read_positions(scope.flow)
     is_running = is_served(found, plan.lease_topic, window_ms=window_ms, now_ms=time.time() * 1000)
     own = {
         TopicPartition(row.topic, row.partition): row for row in rows if row.is_flow and row.group == scope.flow.name
@@ -105,7 +105,7 @@ def looked_ahead_without_source(scope: Scope, seen: Mapping[TopicPartition, Samp
     """Look at the target alone, before a failover; raise ClusterUnavailable if it does not respond."""
     plan = scope.plan()
     wanted = scope.partitions(plan)
-    positions = read_positions(scope.flow, plan.group)
+    positions = read_positions(scope.flow)
     counts_of: dict[str, list[int | None]] = {}
     remote = {assigned.topic: assigned.remote_topic for assigned in wanted}
     for assigned in wanted:

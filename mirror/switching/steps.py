@@ -48,7 +48,7 @@ def drain(work: StepContext) -> StepResult:
     places = scope.partitions(plan)
     last, moved_s = None, time.monotonic()
     while True:
-        found = read_positions(scope.flow, plan.group)
+        found = read_positions(scope.flow)
         ends = scope.source.end_offsets([assigned.on_source for assigned in places])
         grown = {
             place: ends[place] - fenced[place] for place in ends if place in fenced and ends[place] > fenced[place]
@@ -172,7 +172,7 @@ def pause(work: StepContext) -> StepResult:
     """Pause the flow's topics, so that no record arrives after the groups have moved."""
     scope = work.scope
     plan = scope.plan()
-    known = paused_topics(read_positions(scope.flow, plan.group), plan.paused_key)
+    known = paused_topics(read_positions(scope.flow), plan.paused_key)
     patterns = pause_patterns(scope)
     work.journal.confirm()
     try:
@@ -203,7 +203,7 @@ def start_reverse(work: StepContext) -> StepResult:
         return StepResult(["no reverse flow is needed"])
     back = scope.reversed()
     plan = back.plan()
-    known = paused_topics(read_positions(back.flow, plan.group), plan.paused_key)
+    known = paused_topics(read_positions(back.flow), plan.paused_key)
     tailed = work.run.step(Step.TAIL).facts.get(tail.TOPICS, [])  # its records must not be replicated automatically
     ours = {*pause_patterns(back), *(_paused_before(work, back) if not scope.topics else ())}
     left = tuple(pattern for pattern in known.patterns if pattern not in ours)
@@ -211,7 +211,7 @@ def start_reverse(work: StepContext) -> StepResult:
     if left != known.patterns:
         work.journal.confirm()
         write_paused(back.flow, plan, Paused(left))
-    found = read_positions(back.flow, plan.group)
+    found = read_positions(back.flow)
     if not plan.partitions and back.has_process(plan):
         return StepResult([f"{back.flow.name} matches no topic of {back.source.alias} yet"], {"resumed": []})
     if not is_served(found, plan.lease_topic, window_ms=work.window_ms, now_ms=time.time() * 1000):

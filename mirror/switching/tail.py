@@ -71,7 +71,7 @@ def _tails(back: Scope) -> dict[TopicPartition, tuple[int, int]]:
     plan = back.plan()
     places: list[PlannedPartition | Absent] = [*back.partitions(plan), *back.absent(plan)]
     remote = {place.on_source: place.on_target for place in places}
-    positions = read_positions(back.flow, plan.group)
+    positions = read_positions(back.flow)
     new = [place for place in remote if remote[place] not in positions]
     on_target = back.target.end_offsets(
         [remote[each.on_source] for each in back.partitions(plan) if each.on_source in new]

@@ -97,10 +97,9 @@ def test_the_next_start_ends_transactions_of_a_killed_process(appliance, primary
 def test_a_broker_that_returns_with_old_positions_causes_no_duplicates(appliance, primary, backup, topic):
     """As one did after `kill -9`, with a group's offsets of minutes before. Which window was the last, it still knows here."""
     [flow] = load_settings(appliance.file).flows
-    group = "mirror.primary->backup"
 
     def stands() -> dict[TopicPartition, Position]:
-        return {place: at for place, at in read_positions(flow, group).items() if place[0] == f"primary.{topic}"}
+        return {place: at for place, at in read_positions(flow).items() if place[0] == f"primary.{topic}"}
 
     with load(primary, topic):
         flows(backup, f"primary.{topic}", more=1_000)
@@ -109,7 +108,7 @@ def test_a_broker_that_returns_with_old_positions_causes_no_duplicates(appliance
         flows(backup, f"primary.{topic}", more=1_000)
         assert appliance.stop()[0] == 0
     assert len(old) == 2
-    write_positions(flow, group, old)
+    write_positions(flow, old)
     with appliance:
         equal(appliance, primary, backup, topic)
     assert "the target has" in appliance.log.read_text()

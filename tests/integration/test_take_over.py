@@ -184,7 +184,7 @@ def test_positions_that_are_gone_come_back_from_the_offset_map(primary, backup, 
             await_replicated(running, primary, topic, remote)
             assert running.stop()[0] == 0
         [flow] = load_settings(running.file).flows
-        if not read_positions(flow, group)[remote, 0].metadata.endswith(UNSAVED):
+        if not read_positions(flow)[remote, 0].metadata.endswith(UNSAVED):
             break
     admin = AdminClient({"bootstrap.servers": backup.bootstrap})
     admin.delete_consumer_groups([group])[group].result(30)
@@ -318,7 +318,7 @@ def test_a_group_that_is_deleted_under_a_running_mirror_makes_nothing_come_again
             for _ in range(3):
                 eventually(lambda: forget(admin, group), within_s=30, because="the broker deletes the group")
                 eventually(
-                    lambda: {(f"{topic}.{idle}", 0), paused_key(topic)} <= read_positions(flow, group).keys(),
+                    lambda: {(f"{topic}.{idle}", 0), paused_key(topic)} <= read_positions(flow).keys(),
                     within_s=30,
                     because="the position of the idle topic is back, and so are the paused topics",
                 )

@@ -576,9 +576,7 @@ def test_a_group_ahead_of_the_mirror_misses_only_what_it_has_not_read():
 
 
 def test_links_quote_what_they_carry():
-    assert (
-        of_row("partition", consumer("g&x=1", "t#1")) == "/partition?group=g%26x%3D1&cluster=a&topic=t%231&partition=0"
-    )
+    assert of_row(consumer("g&x=1", "t#1")) == "/partition?group=g%26x%3D1&cluster=a&topic=t%231&partition=0"
 
 
 def test_settings_that_differ_are_those_of_the_flow_and_topic():

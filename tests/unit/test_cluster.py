@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
@@ -66,12 +67,12 @@ def test_without_a_token_a_cluster_is_unavailable_at_once_with_the_reason():
     ],
 )
 def test_a_tls_or_login_error_is_reported_once_without_address_and_time(found, refused):
-    admin = Cluster("primary", NOBODY)
+    clients = Clients("primary", NOBODY)
     timeout = KafkaException(KafkaError(KafkaError._TIMED_OUT, "Timed out"))
-    admin._clients.met(KafkaError(KafkaError._TRANSPORT, "h:1: down"))
-    admin._clients.met(KafkaError(KafkaError._SSL, found))
-    assert f"no answer (Timed out; {refused}). Check the certificates" in str(admin._clients.unavailable(timeout))
-    assert re.search(r"no answer \(Timed out\)\. Is it up", str(admin._clients.unavailable(timeout)))
+    clients.met(KafkaError(KafkaError._TRANSPORT, "h:1: down"))
+    clients.met(KafkaError(KafkaError._SSL, found))
+    assert f"no answer (Timed out; {refused}). Check the certificates" in str(clients.unavailable(timeout))
+    assert re.search(r"no answer \(Timed out\)\. Is it up", str(clients.unavailable(timeout)))
 
 
 @pytest.mark.parametrize(
@@ -105,25 +106,25 @@ def test_a_cluster_that_was_silent_for_long_is_asked_by_new_clients(monkeypatch)
     """librdkafka's may have lost every broker for good; that of the last time lives on for who still waits for its answer."""
     now_s = [1000.0]
     monkeypatch.setattr("mirror.kafka.clients.time.monotonic", lambda: now_s[0])
-    admin = Cluster("primary", NOBODY)
-    first = admin._clients.admin
+    clients = Clients("primary", NOBODY)
+    first = weakref.ref(clients.admin)
     silence = KafkaException(KafkaError(KafkaError._TRANSPORT))
-    admin._clients.unavailable(silence)
-    assert admin._clients.admin is first, "it is new itself"
+    clients.unavailable(silence)
+    assert clients.admin is first(), "it is new itself"
     now_s[0] += 31.0
-    admin._clients.unavailable(KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)))
-    assert admin._clients.admin is first, "it was answered"
-    admin._clients.unavailable(silence)
-    second = admin._clients.admin
-    assert second is not first
-    assert admin._clients._before is first
-    admin._clients.unavailable(silence)
-    assert admin._clients.admin is second, "not with every answer that fails"
+    clients.unavailable(KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)))
+    assert clients.admin is first(), "it was answered"
+    clients.unavailable(silence)
+    second = clients.admin
+    assert second is not first()
+    assert first() is not None, "another thread may wait for it"
+    clients.unavailable(silence)
+    assert clients.admin is second, "not with every answer that fails"
 
 
 def test_a_time_out_is_reported_with_the_error_of_the_connection():
     """librdkafka tells a call of a time-out only."""
-    clients = Cluster("primary", {"bootstrap.servers": "h:1"})._clients
+    clients = Clients("primary", {"bootstrap.servers": "h:1"})
     timed_out = KafkaException(KafkaError(KafkaError._TIMED_OUT))
     suppressed = "(after 2ms in state CONNECT, 3 identical error(s) suppressed)"
     met = f"h:1/bootstrap: Failed to resolve 'h:1': Name or service not known {suppressed}"

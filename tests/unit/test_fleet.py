@@ -156,7 +156,7 @@ def test_links_keep_the_mirror():
     before = links.MIRROR.set("us")
     try:
         assert links.address("failover") == "/failover?mirror=us"
-        assert links.of_row("partition", STALLED).endswith("&partition=3&mirror=us")
+        assert links.of_row(STALLED).endswith("&partition=3&mirror=us")
     finally:
         links.MIRROR.reset(before)
     assert links.address("failover") == "/failover"

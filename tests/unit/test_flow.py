@@ -12,32 +12,10 @@ from mirror.flows import flow
 from mirror.flows.flow import Due, FlowState
 from mirror.flows.loops import Loops
 from mirror.kafka.cluster import Topic
+from tests.unit.fakes import FakeCluster, named
 
 SETTINGS = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\ntopics = orders, sales\n"
-SOURCE = {name: Topic(name=name, topic_id=f"id of {name}", partitions=1) for name in ("orders", "sales")}
-
-
-class Cluster:
-    """Shows its topics as they are at each look, and takes what is created for done."""
-
-    def __init__(self, alias, *looks):
-        self.alias = alias
-        self.looks = list(looks)
-
-    def topics(self):
-        return self.looks.pop(0)
-
-    def hidden(self, names):
-        return []
-
-    def create(self, *_, **__):
-        return ""
-
-    def configs(self, names):
-        return {name: {} for name in names}
-
-    def alter(self, *_, **__):
-        return ""
+SOURCE = named("orders", "sales")
 
 
 def on_target(**ids):
@@ -52,9 +30,9 @@ def told(tmp_path, monkeypatch, caplog):
     (tmp_path / "f").write_text(SETTINGS)
 
     def played(*looks):
-        source, target = Cluster("A", *[SOURCE] * len(looks)), Cluster("B", *looks)
+        source, target = FakeCluster("A", SOURCE), FakeCluster("B", *looks)
         state = FlowState(load(tmp_path / "f").flows[0], source, target)
-        while target.looks:
+        for _ in looks:
             state.discover(slots=1, last_position=lambda _: None)
         return [found.getMessage() for found in caplog.records if "A.sales was" in found.getMessage()]
 

@@ -27,36 +27,21 @@ from mirror.lag.poller import Poller
 from mirror.lag.polls import BoundedPoll
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from mirror.model.topic_partition import TopicPartition
-from tests.unit.test_poller import Cluster
+from tests.unit.fakes import FakeCluster, FakeTimestamps
 
 KEYS = (("t", 0), ("t", 1))
 PARTITIONS = tuple(PlannedPartition(topic, f"a.{topic}", partition, "id") for topic, partition in KEYS)
 PLAN = FlowPlan(source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=PARTITIONS)
 
 
-class Reader:
-    """Answers as mirror.lag.first_unreplicated.FirstUnreplicated does, with the timestamps it is given; None is silence."""
-
-    timestamps_ms: float | None = None
-
-    def timestamps(self, lagging):
-        return {} if self.timestamps_ms is None else dict.fromkeys(lagging, self.timestamps_ms)
-
-    def close(self):
-        pass
+def led_by(alias, leader):
+    """Return the topic of a cluster."""
+    name = "t" if alias == "a" else "a.t"
+    return {name: Topic(name=name, partitions=1, topic_id="id", leaders=(leader,))}
 
 
-class Described(Cluster):
-    """A cluster whose topic is described, too."""
-
-    leader = 1
-
-    def topics(self):
-        name = "t" if self.alias == "a" else "a.t"
-        return {name: Topic(name=name, partitions=1, topic_id="id", leaders=(self.leader,))}
-
-    def hidden(self, names):
-        return []
+def described(alias, **offsets):
+    return FakeCluster(alias, led_by(alias, 1), **offsets)
 
 
 class Clusters:
@@ -88,7 +73,7 @@ def judge_of(history, **options):
 
 def lag_of(history=None, *, reader=None):
     """Return what measures the flow, by default with no earlier poll and a source whose records cannot be read."""
-    return FlowLag(judge_of(history or History()), reads=lambda _: reader or Reader())
+    return FlowLag(judge_of(history or History()), reads=lambda _: reader or FakeTimestamps(None))
 
 
 def read(lag, clusters):
@@ -184,11 +169,11 @@ def test_c_while_the_source_does_not_answer_nothing_is_known_of_its_logs():
 
 
 def test_replicated_until_is_the_time_of_the_first_waiting_record():
-    reader = Reader()
+    reader = FakeTimestamps(None)
     lag, clusters = lag_of(reader=reader), Clusters(positions={KEYS[0]: 10}, ends={KEYS[0]: 10})
 
     def until_s(time_s, *, timestamp_s=None):
-        reader.timestamps_ms = timestamp_s and timestamp_s * 1000
+        reader.at_ms = timestamp_s and timestamp_s * 1000
         clusters.now_s = time_s
         return read(lag, clusters).replicated_until_s
 
@@ -244,8 +229,8 @@ def test_time_lag(lag, until_s, seconds):
 
 
 def test_a_record_from_the_future_waits_since_it_was_first_seen(tmp_path):
-    reader = Reader()
-    source, target = Described("a", end=10), Described("b", position=10)
+    reader = FakeTimestamps(None)
+    source, target = described("a", end=10), described("b", position=10)
     rows = InspectedFlow(
         flow_of(tmp_path), source, target, judge_of(History(), bridges_polls=False), reads=lambda _: reader
     )
@@ -255,7 +240,7 @@ def test_a_record_from_the_future_waits_since_it_was_first_seen(tmp_path):
         return row.lag_seconds
 
     assert lag_seconds(1000.0) == 0
-    source.end, reader.timestamps_ms = 12, 9_000_000.0
+    source.end, reader.at_ms = 12, 9_000_000.0
     assert lag_seconds(1005.0) == 0
     assert lag_seconds(1015.0) == 10
     target.position, source.end = 12, 13
@@ -263,10 +248,14 @@ def test_a_record_from_the_future_waits_since_it_was_first_seen(tmp_path):
 
 
 def test_polls_see_leader_changes_of_both_clusters(tmp_path):
-    source, target, leaders = Described("a", end=10), Described("b", position=10), LeaderChanges()
+    source, target, leaders = described("a", end=10), described("b", position=10), LeaderChanges()
     judge = judge_of(History(), bridges_polls=False)
-    inspected = InspectedFlow(flow_of(tmp_path), source, target, judge, leaders=leaders, reads=lambda _: Reader())
-    for now_s, source.leader, target.leader in ((1.0, 1, 1), (2.0, 2, 1), (3.0, 2, NO_LEADER)):
+    inspected = InspectedFlow(
+        flow_of(tmp_path), source, target, judge, leaders=leaders, reads=lambda _: FakeTimestamps(None)
+    )
+    for now_s, *nodes in ((1.0, 1, 1), (2.0, 2, 1), (3.0, 2, NO_LEADER)):
+        for cluster, leader in zip((source, target), nodes, strict=True):
+            cluster.looks = [led_by(cluster.alias, leader)]
         polled(inspected, BoundedPoll(now_s, owner=""))
     assert leaders.of("a", "t", 0) == [LeaderChange(2.0, "a", 1, 2)]
     assert leaders.of("b", "a.t", 0) == [LeaderChange(3.0, "b", 1, NO_LEADER)]
@@ -281,8 +270,8 @@ def flow_of(tmp_path):
 
 def test_the_poller_publishes_the_rows_that_the_inspector_shows(tmp_path):
     """Both read the same clusters by the same code: every number that a row and a metric share is the same."""
-    source, target, reader = Described("a", start=3, end=10), Described("b", position=7), Reader()
-    reader.timestamps_ms = (time.time() - 60) * 1000
+    source, target, reader = described("a", start=3, end=10), described("b", position=7), FakeTimestamps(None)
+    reader.at_ms = (time.time() - 60) * 1000
     recorder = Recorder()
     poller = Poller(
         recorder,
@@ -346,11 +335,10 @@ def test_a_row_names_the_open_transaction_that_its_records_wait_for():
 
 def test_rows_of_an_unread_source_have_only_the_targets_positions(tmp_path):
     """A remote topic that names its source wins over one with the source topic's name."""
-    source, target = Described("a", end=10), Described("b")
+    source, target = described("a", end=10), described("b")
     source.is_up = False
     offsets = {TopicPartition("a.t", 0): 7, TopicPartition("t", 0): 3, TopicPartition("c.t", 0): 5}
     target.group = lambda name: Group(name, "Empty", offsets)
-    source.topics = lambda: source._answer(None, {})
     inspected = InspectedFlow(flow_of(tmp_path), source, target, judge_of(History(), bridges_polls=False))
     poll = BoundedPoll(1000.0, owner="")
     (row,) = polled(inspected, poll)
@@ -361,7 +349,7 @@ def test_rows_of_an_unread_source_have_only_the_targets_positions(tmp_path):
 
 
 def test_refused_positions_leave_other_numbers_in_the_inspector():
-    source = Cluster("a", end=10)
+    source = FakeCluster("a", end=10)
 
     def refuses(plan, cluster):
         raise ClusterRefuses("cluster a: not authorized", cluster="a")

@@ -9,8 +9,11 @@ import pytest
 
 from mirror.config.properties import Properties
 from mirror.config.settings import HeartbeatFlow
+from mirror.errors import MirrorError
 from mirror.flows import heartbeats
 from mirror.flows.heartbeats import HeartbeatEmitter
+from mirror.kafka.appender import NoTopicError
+from tests.unit.fakes import FakeCluster
 from tests.waiting import eventually
 
 
@@ -19,38 +22,16 @@ def responds(monkeypatch):
     """Clusters of which "dead" does not respond until this event is set; every other one acknowledges at once."""
     event = threading.Event()
 
-    class Cluster:
+    class Cluster(FakeCluster):
         def __init__(self, alias, _):
-            self._alias = alias
+            super().__init__(alias)
 
-        def create(self, *_, **__):
-            if self._alias == "dead":
+        def create(self, *args, **options):
+            if self.alias == "dead":
                 event.wait(60)
-            return ""
-
-        def configs(self, _):
-            return {}
-
-        def close(self):
-            pass
-
-    class Producer:
-        def __init__(self, *_, **__):
-            self._waiting = []
-
-        def produce(self, *_, on_delivery, **__):
-            self._waiting.append(on_delivery)
-
-        def poll(self, _):
-            for answered in self._waiting:
-                answered(None, None)
-            self._waiting.clear()
-
-        def purge(self):
-            pass
+            return super().create(*args, **options)
 
     monkeypatch.setattr(heartbeats, "Cluster", Cluster)
-    monkeypatch.setattr(heartbeats, "Producer", Producer)
     yield event
     event.set()
 
@@ -83,3 +64,34 @@ def test_a_stop_does_not_wait_for_a_target_that_does_not_respond(responds, monke
     began_s = time.monotonic()
     emitter.stop()
     assert time.monotonic() - began_s < 5
+
+
+def test_a_deleted_topic_is_created_again_and_a_refusal_is_logged_once(monkeypatch, caplog):
+    failures: list[MirrorError] = [NoTopicError("topic heartbeats does not exist"), *[MirrorError("refused")] * 3]
+    created: list[str] = []
+    seen: list[tuple[str, str]] = []
+
+    class Cluster(FakeCluster):
+        def __init__(self, alias, _):
+            super().__init__(alias)
+
+        def create(self, topic, **options):
+            created.append(topic)
+            return super().create(topic, **options)
+
+        def append(self, *_, **__):
+            if failures:
+                raise failures.pop(0)
+
+    monkeypatch.setattr(heartbeats, "Cluster", Cluster)
+    emitter = HeartbeatEmitter([flow("b")], seen.append)
+    emitter.start()
+    try:
+        eventually(lambda: ("a", "b") in seen, within_s=5, because="the target acknowledges again")
+    finally:
+        emitter.stop()
+    assert created == ["heartbeats"] * 2
+    assert [record.getMessage() for record in caplog.records] == [
+        "a->b: no heartbeat: topic heartbeats does not exist",
+        "a->b: no heartbeat: refused",
+    ]

@@ -65,15 +65,22 @@ def test_production_code_does_not_import_the_embedded_clusters():
 
 
 def test_few_modules_know_the_clients():
-    """A new version of kio or Spark is a matter of few files."""
+    """A new version of kio, Spark or confluent-kafka is a matter of few files."""
     users = {
         client: {
             str(path.relative_to(ROOT / "mirror") if path.is_relative_to(ROOT / "mirror") else path.relative_to(ROOT))
             for path in files()
             if any(name.partition(".")[0] == client for name in imported(path))
         }
-        for client in ("kio", "pyspark")
+        for client in ("kio", "pyspark", "confluent_kafka")
     }
     assert {name for name in users["kio"] if not name.startswith("kafka/")} == set()
     outside = {name for name in users["pyspark"] if not name.startswith("spark/")}
     assert outside == {"metrics/listener.py"}
+    production = {name for name in users["confluent_kafka"] if not name.startswith("embedded/")}
+    assert production == {
+        "handover/membership.py",
+        "kafka/clients.py",
+        "kafka/control_plane.py",
+        "kafka/group_reader.py",
+    }

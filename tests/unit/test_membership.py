@@ -7,7 +7,6 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Mapping
 from types import SimpleNamespace
 
 import pytest
@@ -23,6 +22,7 @@ from mirror.model.flow_plan import FlowPlan
 from mirror.model.slot_ownership import Owner, SlotLayout, is_stopped, layout_key, owner_key, stop_key, versioned
 from mirror.runtime import state_folder
 from mirror.runtime.state_folder import StateFolder
+from tests.unit.fakes import FakeGroupOffsets
 
 SLOTS = 4
 LAYOUT = SlotLayout(SLOTS, 8, 10_000, 2)
@@ -35,19 +35,11 @@ A->B.enabled = true
 """
 
 
-class Offsets:
+class Offsets(FakeGroupOffsets):
     """The group's offsets on the target."""
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[str, int], tuple[int, str]] = {}
-
-    async def commit(self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
-        assert group == PLAN.group
-        self.kept |= offsets
-
-    async def committed(self, group: str, wanted: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
-        assert group == PLAN.group
-        return {place: self.kept[place] for place in wanted if place in self.kept}
+        super().__init__(PLAN.group)
 
     def owner(self, slot: int) -> int:
         return Owner.parse(self.kept.get((PLAN.lease_topic, owner_key(slot)), (0, ""))).run_id

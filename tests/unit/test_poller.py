@@ -11,11 +11,12 @@ from metrics.headroom import Retention
 from metrics.partition_status import Status
 from metrics.recorder import Recorder
 from metrics.trend import TREND_FILE, Trend
-from mirror.errors import ClusterRefuses, ClusterUnavailable
+from mirror.errors import ClusterRefuses
 from mirror.lag.flow_progress import FlowProgress
 from mirror.lag.judgement import horizon_of
 from mirror.lag.poller import Poller as RealPoller
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
+from tests.unit.fakes import FakeCluster, FakeTimestamps
 from tests.unit.test_metrics import report
 from tests.waiting import eventually
 
@@ -27,68 +28,13 @@ PLAN = FlowPlan(
 SERIES = ("a", "b", "a.t", "0")
 
 
-class Cluster:
-    """Answers as mirror.kafka.cluster.Cluster does."""
-
-    def __init__(self, alias, *, start=0, end=0, position=None):
-        self.alias, self.start, self.end, self.position, self.is_up = alias, start, end, position, True
-        self.commits: list[dict] = []
-        self.may_commit, self.loses_commits = True, False
-        self.held: dict = {}
-        self.keeps = Retention()
-
-    def _answer(self, offset, wanted):
-        if not self.is_up:
-            raise ClusterUnavailable(f"cluster {self.alias}: no answer")
-        return {} if offset is None else dict.fromkeys(wanted, offset)
-
-    def committed(self, group, wanted):
-        assert group == "mirror.a->b"
-        return self._answer(self.position, wanted)
-
-    def publish(self, group, offsets):
-        assert group == "mirror.a->b"
-        self.commits.append(offsets)
-        if not self.loses_commits and self.may_commit:
-            self.held = offsets
-        return "" if self.may_commit else "Group authorization failed"
-
-    def holds(self, group, offsets):
-        assert group == "mirror.a->b"
-        return self.held == offsets
-
-    def retention(self, topics):
-        return dict.fromkeys(topics, self.keeps)
-
-    def start_offsets(self, wanted):
-        return self._answer(self.start, wanted)
-
-    def end_offsets(self, wanted, *, read_committed=False):
-        assert not read_committed
-        return self._answer(self.end, wanted)
-
-
-class Reader:
-    """Answers as mirror.lag.first_unreplicated.FirstUnreplicated does: every record was written `ago_s` ago."""
-
-    ago_s: float | None = 60.0
-
-    def __init__(self, plan):
-        assert plan.name == "a->b"
-
-    def timestamps(self, lagging):
-        return {} if self.ago_s is None else dict.fromkeys(lagging, (time.time() - self.ago_s) * 1000)
-
-    def close(self):
-        pass
-
-
-def Poller(recorder, file, *, reads=Reader, progress=None, **options):  # noqa: N802 - stands for the class
+def Poller(recorder, file, *, ago_s=60.0, progress=None, **options):  # noqa: N802 - stands for the class
+    """Return a poller of a source whose records were written so long ago."""
     horizon = horizon_of(poll_interval_s=1, window_s=1)
     return RealPoller(
         recorder,
         file,
-        reads=reads,
+        reads=lambda _: FakeTimestamps(ago_s=ago_s),
         horizon=horizon,
         progress=progress or FlowProgress(),
         **{"wait": lambda _: None, **options},
@@ -111,7 +57,7 @@ def shown(recorder, short, labels, *, after_s=0.0):
 
 
 def test_a_poll_fills_offsets_lag_status_and_clusters(recorder, tmp_path):
-    poll(Poller(recorder, tmp_path / "h"), Cluster("a", start=3, end=10), Cluster("b", position=7))
+    poll(Poller(recorder, tmp_path / "h"), FakeCluster("a", start=3, end=10), FakeCluster("b", position=7))
     found = {
         name: recorder.store.value(f"kafka_mirror_{name}", SERIES)
         for name in ("source_start_offset", "source_end_offset", "replicated_offset", "lag_records", "partition_status")
@@ -134,8 +80,8 @@ def test_a_stalled_partition_and_its_recovery_are_logged_once_each(recorder, tmp
     progress.record_windows([report()], now_s=10**11)
     poller, source, target = (
         Poller(recorder, tmp_path / "h", progress=progress),
-        Cluster("a", end=10),
-        Cluster("b", position=7),
+        FakeCluster("a", end=10),
+        FakeCluster("b", position=7),
     )
     poll(poller, source, target, times=12)
     assert recorder.store.value("kafka_mirror_partition_status", SERIES) == Status.STALL
@@ -151,8 +97,8 @@ def test_a_stalled_partition_and_its_recovery_are_logged_once_each(recorder, tmp
 def test_a_cluster_without_an_answer_leaves_the_last_offsets_and_is_counted(recorder, tmp_path):
     poller, source, target = (
         Poller(recorder, tmp_path / "h"),
-        Cluster("a", end=10),
-        Cluster("b", position=7),
+        FakeCluster("a", end=10),
+        FakeCluster("b", position=7),
     )
     poll(poller, source, target)
     source.is_up, source.end = False, 99
@@ -164,7 +110,7 @@ def test_a_cluster_without_an_answer_leaves_the_last_offsets_and_is_counted(reco
 
 
 def test_while_the_target_is_silent_lag_grows_from_the_last_positions(recorder, tmp_path):
-    poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=7)
+    poller, source, target = Poller(recorder, tmp_path / "h"), FakeCluster("a", end=10), FakeCluster("b", position=7)
     poll(poller, source, target)
     polled_s = recorder.store.value("kafka_mirror_last_poll_timestamp_seconds", ("a", "b"))
     target.is_up, source.end = False, 99
@@ -179,7 +125,7 @@ def test_while_the_target_is_silent_lag_grows_from_the_last_positions(recorder, 
 
 def test_a_silent_source_has_no_numbers_and_status_unknown(tmp_path, monkeypatch):
     recorder = Recorder(horizon_of(poll_interval_s=1, window_s=1))
-    poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=10)
+    poller, source, target = Poller(recorder, tmp_path / "h"), FakeCluster("a", end=10), FakeCluster("b", position=10)
     poll(poller, source, target, times=12)
     assert (shown(recorder, "partition_status", SERIES), shown(recorder, "lag_records", SERIES)) == (Status.OK, 0)
     assert shown(recorder, "fresh_partitions", SERIES[:2]) == 1
@@ -203,11 +149,11 @@ def test_a_silent_source_has_no_numbers_and_status_unknown(tmp_path, monkeypatch
 
 def test_a_silent_target_is_judged_by_the_last_run_or_the_source_group(tmp_path):
     before = Poller(Recorder(), tmp_path / "h")
-    poll(before, Cluster("a", end=10), Cluster("b", position=7))
+    poll(before, FakeCluster("a", end=10), FakeCluster("b", position=7))
     before.save()
     for history, position in ((tmp_path / "h", 7), (tmp_path / "none", 6)):
         recorder = Recorder()
-        poller, source, target = Poller(recorder, history), Cluster("a", end=20, position=6), Cluster("b")
+        poller, source, target = Poller(recorder, history), FakeCluster("a", end=20, position=6), FakeCluster("b")
         target.is_up = False
         poller.load()
         poll(poller, source, target)
@@ -218,12 +164,9 @@ def test_a_silent_target_is_judged_by_the_last_run_or_the_source_group(tmp_path)
 
 
 def test_a_record_with_unknown_time_is_neither_fresh_nor_within_retention(recorder, tmp_path):
-    class Silent(Reader):
-        ago_s = None
-
-    source = Cluster("a", end=10)
+    source = FakeCluster("a", end=10)
     source.keeps = Retention(ms=3_600_000)
-    poller, target = Poller(recorder, tmp_path / "h", reads=Silent), Cluster("b", position=7)
+    poller, target = Poller(recorder, tmp_path / "h", ago_s=None), FakeCluster("b", position=7)
     poll(poller, source, target)
     recorder.record_served_partitions(SERIES[:2], [SERIES], expected=1, slots=[0])
     assert shown(recorder, "lag_seconds", SERIES) is None
@@ -239,18 +182,22 @@ def test_a_record_with_unknown_time_is_neither_fresh_nor_within_retention(record
 
 def test_a_restart_judges_at_once(tmp_path):
     before = Poller(Recorder(), tmp_path / "h")
-    poll(before, Cluster("a", end=10), Cluster("b", position=7), times=9)
+    poll(before, FakeCluster("a", end=10), FakeCluster("b", position=7), times=9)
     before.save()
     recorder = Recorder()
     after = Poller(recorder, tmp_path / "h")
     after.load()
-    poll(after, Cluster("a", end=10), Cluster("b", position=7))
+    poll(after, FakeCluster("a", end=10), FakeCluster("b", position=7))
     assert recorder.store.value("kafka_mirror_partition_status", SERIES) == Status.STALL
 
 
 def test_lost_offsets_make_a_partition_lost_and_those_of_another_one_do_not(recorder, tmp_path):
     progress = FlowProgress()
-    poller, source, target = Poller(recorder, tmp_path / "h", progress=progress), Cluster("a"), Cluster("b", position=9)
+    poller, source, target = (
+        Poller(recorder, tmp_path / "h", progress=progress),
+        FakeCluster("a"),
+        FakeCluster("b", position=9),
+    )
     source.end = 10
     poll(poller, source, target)
     progress.record_windows([report(partition=1)._replace(lost=5)], now_s=time.time())
@@ -263,7 +210,11 @@ def test_lost_offsets_make_a_partition_lost_and_those_of_another_one_do_not(reco
 
 def test_a_flow_without_reports_has_stopped_unless_just_taken_over(recorder, tmp_path):
     progress, now_s = FlowProgress(), time.time()
-    poller, source, target = Poller(recorder, tmp_path / "h", progress=progress), Cluster("a"), Cluster("b", position=9)
+    poller, source, target = (
+        Poller(recorder, tmp_path / "h", progress=progress),
+        FakeCluster("a"),
+        FakeCluster("b", position=9),
+    )
     source.end = 10
 
     def status(since_s=0.0):
@@ -280,7 +231,7 @@ def test_a_flow_without_reports_has_stopped_unless_just_taken_over(recorder, tmp
 
 def test_the_last_hour_of_a_flow_is_made_from_its_rows(recorder, tmp_path):
     poller = Poller(recorder, tmp_path / "h")
-    poll(poller, Cluster("a", end=10), Cluster("b", position=10))
+    poll(poller, FakeCluster("a", end=10), FakeCluster("b", position=10))
     poller.save()
     trend = Trend()
     trend.load(tmp_path / TREND_FILE, now_s=time.time())
@@ -289,26 +240,26 @@ def test_the_last_hour_of_a_flow_is_made_from_its_rows(recorder, tmp_path):
 
 
 def test_a_partition_with_unknown_position_has_status_unknown(recorder, tmp_path):
-    poll(Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b"), times=12)
+    poll(Poller(recorder, tmp_path / "h"), FakeCluster("a", end=10), FakeCluster("b"), times=12)
     assert recorder.store.value("kafka_mirror_lag_records", SERIES) is None
     assert recorder.store.value("kafka_mirror_partition_status", SERIES) == Status.UNKNOWN
 
 
 def test_positions_are_published_on_the_source_when_they_move(recorder, tmp_path):
     poller = Poller(recorder, tmp_path / "h", publishes=True)
-    source, target = Cluster("a", end=10), Cluster("b", position=7)
+    source, target = FakeCluster("a", end=10), FakeCluster("b", position=7)
     poll(poller, source, target, times=3)
     target.position = 9
     poll(poller, source, target, times=2)
     assert source.commits == [{("t", 0): 7}, {("t", 0): 9}]
-    quiet = Cluster("a", end=10)
+    quiet = FakeCluster("a", end=10)
     poll(Poller(recorder, tmp_path / "h"), quiet, target)
     assert quiet.commits == []
 
 
 def test_a_position_whose_commit_was_lost_is_published_again(recorder, tmp_path):
     poller = Poller(recorder, tmp_path / "h", publishes=True)
-    source, target = Cluster("a", end=10), Cluster("b", position=7)
+    source, target = FakeCluster("a", end=10), FakeCluster("b", position=7)
     source.loses_commits = True
     poll(poller, source, target, times=2)
     source.loses_commits = False
@@ -318,7 +269,7 @@ def test_a_position_whose_commit_was_lost_is_published_again(recorder, tmp_path)
 
 def test_a_source_that_refuses_the_group_costs_one_warning(recorder, tmp_path, caplog):
     poller = Poller(recorder, tmp_path / "h", publishes=True)
-    source, target = Cluster("a", end=10), Cluster("b", position=7)
+    source, target = FakeCluster("a", end=10), FakeCluster("b", position=7)
     source.may_commit = False
     for position in range(5):
         target.position = position
@@ -331,37 +282,33 @@ def test_a_source_that_refuses_the_group_costs_one_warning(recorder, tmp_path, c
 
 def test_a_full_or_missing_disk_costs_the_history_only(recorder, tmp_path, caplog):
     poller = Poller(recorder, tmp_path / "absent" / "h")
-    poll(poller, Cluster("a", end=10), Cluster("b", position=7))
+    poll(poller, FakeCluster("a", end=10), FakeCluster("b", position=7))
     poller.save()
     assert "cannot be saved" in caplog.text
 
 
 def test_time_lag_and_headroom_come_from_the_first_unreplicated_record(recorder, tmp_path):
-    source = Cluster("a", end=10)
+    source = FakeCluster("a", end=10)
     source.keeps = Retention(ms=3_600_000)
-    poll(Poller(recorder, tmp_path / "h"), source, Cluster("b", position=7))
+    poll(Poller(recorder, tmp_path / "h"), source, FakeCluster("b", position=7))
     assert shown(recorder, "lag_seconds", SERIES) == pytest.approx(60, abs=2)
     assert recorder.store.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == pytest.approx(3540, abs=2)
 
 
 def test_a_partition_with_lag_0_has_its_whole_retention_as_headroom(recorder, tmp_path):
-    source = Cluster("a", end=10)
+    source = FakeCluster("a", end=10)
     source.keeps = Retention(ms=3_600_000)
-    poll(Poller(recorder, tmp_path / "h"), source, Cluster("b", position=10))
+    poll(Poller(recorder, tmp_path / "h"), source, FakeCluster("b", position=10))
     assert shown(recorder, "lag_seconds", SERIES) == 0
     assert recorder.store.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == 3600
 
 
 def test_a_waiting_record_from_the_future_has_waited_since_it_was_seen(recorder, tmp_path):
     """Its timestamp would make a lag of 0, or below, of a topic-partition that stands still."""
-
-    class Preflight(Reader):
-        ago_s = -3600.0
-
     poller, source, target = (
-        Poller(recorder, tmp_path / "h", reads=Preflight),
-        Cluster("a", end=10),
-        Cluster("b", position=7),
+        Poller(recorder, tmp_path / "h", ago_s=-3600.0),
+        FakeCluster("a", end=10),
+        FakeCluster("b", position=7),
     )
     poll(poller, source, target)
     assert shown(recorder, "lag_seconds", SERIES) == pytest.approx(0, abs=2)
@@ -376,10 +323,7 @@ def test_a_waiting_record_from_the_future_has_waited_since_it_was_seen(recorder,
 
 
 def test_an_unread_record_leaves_no_time_lag_which_is_not_zero(recorder, tmp_path):
-    class Silent(Reader):
-        ago_s = None
-
-    poll(Poller(recorder, tmp_path / "h", reads=Silent), Cluster("a", end=10), Cluster("b", position=7))
+    poll(Poller(recorder, tmp_path / "h", ago_s=None), FakeCluster("a", end=10), FakeCluster("b", position=7))
     assert recorder.store.value("kafka_mirror_lag_records", SERIES) == 3
     assert shown(recorder, "lag_seconds", SERIES) is None
     assert recorder.store.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) is None
@@ -387,7 +331,7 @@ def test_an_unread_record_leaves_no_time_lag_which_is_not_zero(recorder, tmp_pat
 
 def test_retention_that_cannot_be_read_again_stays_what_it_was(recorder, tmp_path, monkeypatch):
     monkeypatch.setattr("mirror.lag.poller.RETENTION_EVERY_S", 0)
-    poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=10)
+    poller, source, target = Poller(recorder, tmp_path / "h"), FakeCluster("a", end=10), FakeCluster("b", position=10)
     source.keeps = Retention(ms=3_600_000)
     poll(poller, source, target)
     monkeypatch.setattr(source, "retention", lambda topics: {})
@@ -396,7 +340,7 @@ def test_retention_that_cannot_be_read_again_stays_what_it_was(recorder, tmp_pat
 
 
 def test_a_cluster_that_refuses_is_up_and_its_reason_is_logged(recorder, tmp_path, monkeypatch, caplog):
-    poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=7)
+    poller, source, target = Poller(recorder, tmp_path / "h"), FakeCluster("a", end=10), FakeCluster("b", position=7)
 
     def refuses(group, wanted):
         raise ClusterRefuses(
@@ -418,7 +362,7 @@ def test_a_cluster_that_refuses_is_up_and_its_reason_is_logged(recorder, tmp_pat
 
 def test_positions_that_the_source_does_not_show_in_time_hold_up_no_log_ends(recorder, tmp_path, monkeypatch):
     monkeypatch.setattr("mirror.lag.polls.PATIENCE_S", 0.05)
-    poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b")
+    poller, source, target = Poller(recorder, tmp_path / "h"), FakeCluster("a", end=10), FakeCluster("b")
     target.is_up, responds = False, threading.Event()
 
     def hangs(group, wanted):
@@ -439,7 +383,7 @@ def test_positions_that_the_source_does_not_show_in_time_hold_up_no_log_ends(rec
 
 
 def test_positions_that_the_source_refuses_to_show_are_no_failure_of_the_poll(recorder, tmp_path, monkeypatch):
-    poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b")
+    poller, source, target = Poller(recorder, tmp_path / "h"), FakeCluster("a", end=10), FakeCluster("b")
     target.is_up = False
 
     def refuses(group, wanted):
@@ -454,7 +398,7 @@ def test_positions_that_the_source_refuses_to_show_are_no_failure_of_the_poll(re
 
 def test_a_hanging_cluster_delays_neither_the_other_nor_known_values(recorder, tmp_path, monkeypatch):
     monkeypatch.setattr("mirror.lag.polls.PATIENCE_S", 0.05)
-    poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=7)
+    poller, source, target = Poller(recorder, tmp_path / "h"), FakeCluster("a", end=10), FakeCluster("b", position=7)
     poll(poller, source, target)
     answers, asked = threading.Event(), []
 

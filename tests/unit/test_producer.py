@@ -28,7 +28,7 @@ from mirror.kafka.producer import (
 from mirror.model.record_batches import HEADER, Outgoing, of_values
 from mirror.model.sequences import NextSequence
 from tests import wire
-from tests.fake_client import FakeClient
+from tests.unit.fakes import FakeClient
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
 

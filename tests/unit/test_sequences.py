@@ -18,7 +18,7 @@ from mirror.kafka.producer import Producer
 from mirror.model.record_batches import HEADER, Outgoing, of_values, records
 from mirror.model.sequences import SEQUENCES, NextSequence
 from mirror.runtime.clock import now_ms
-from tests.fake_client import FakeClient
+from tests.unit.fakes import FakeClient
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
 

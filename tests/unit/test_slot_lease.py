@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.handover.lease import LeaseStatus, LeaseTerm
+from mirror.handover.lease import Lease, LeaseStatus, LeaseTerm
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.forgotten_positions import Recalled
 from mirror.model.flow_plan import FlowPlan, PlannedPartition, Window
@@ -30,6 +30,7 @@ from mirror.replication.partition import Partition
 from mirror.replication.positions import PositionCommits
 from mirror.replication.window import Connections, FlowWindow
 from mirror.replication.worker_state import WorkerState
+from tests.unit.fakes import FakeGroupOffsets
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
 
@@ -39,38 +40,24 @@ PLAN = FlowPlan(
 )
 
 
-class GroupOffsets:
-    """What the target keeps of the flow's group; `hold` keeps the first commit from arriving until `release`."""
+class GroupOffsets(FakeGroupOffsets):
+    """What the target keeps of the flow's group."""
 
-    def __init__(self, *, hold: bool = False) -> None:
-        self.offsets = {(PLAN.lease_topic, owner_key(0)): Owner(7).encode()}
-        self.release = asyncio.Event()
-        if not hold:
-            self.release.set()
-
-    async def commit(self, group: str, offsets: dict[tuple[str, int], tuple[int, str]]) -> None:
-        assert group == PLAN.group
-        await self.release.wait()
-        self.offsets |= offsets
-
-    async def committed(
-        self, group: str, wanted: list[tuple[str, int]] | None = None
-    ) -> dict[tuple[str, int], tuple[int, str]]:
-        assert group == PLAN.group
-        return {key: self.offsets[key] for key in (self.offsets if wanted is None else wanted) if key in self.offsets}
+    def __init__(self) -> None:
+        super().__init__(PLAN.group, {(PLAN.lease_topic, owner_key(0)): Owner(7).encode()})
 
     def knows(self, topic: str, partition: int) -> bool:
         return (topic, partition) == ("A.t", 0) or (topic == PLAN.lease_topic and partition < lease_topic_partitions(4))
 
     def lease(self, lane: int) -> LeaseState | None:
-        at = self.offsets.get((PLAN.lease_topic, lease_key(0, lane)))
+        at = self.kept.get((PLAN.lease_topic, lease_key(0, lane)))
         return LeaseState.parse(at)._replace(layout=None) if at is not None else None
 
     def gives_the_slot_to(self, run_id: int) -> None:
-        self.offsets[PLAN.lease_topic, owner_key(0)] = Owner(run_id, int(time.time() * 1000)).encode()
+        self.kept[PLAN.lease_topic, owner_key(0)] = Owner(run_id, int(time.time() * 1000)).encode()
 
     def says_ready(self, window: int) -> None:
-        self.offsets[PLAN.lease_topic, ready_key(0)] = (window, "")
+        self.kept[PLAN.lease_topic, ready_key(0)] = (window, "")
 
 
 @pytest.fixture(autouse=True)
@@ -87,9 +74,16 @@ def nothing_behind(monkeypatch):
     monkeypatch.setattr("mirror.replication.window.find_outcomes", find_outcomes)
 
 
+def served_by(number: int, run_id: int) -> Window:
+    return Window(number=number, window_ms=WINDOW_MS, lanes=2, slots=1, slot=0, run_id=run_id, gone=frozenset({5, 6}))
+
+
 def window(number: int, *, run_id: int = 7, plan: FlowPlan = PLAN) -> FlowWindow:
-    served = Window(number=number, window_ms=WINDOW_MS, lanes=2, slots=1, slot=0, run_id=run_id, gone=frozenset({5, 6}))
-    return FlowWindow(plan, served, WorkerState())
+    return FlowWindow(plan, served_by(number, run_id), WorkerState())
+
+
+def lease_of(number: int, *, run_id: int = 7, plan: FlowPlan = PLAN) -> Lease:
+    return Lease(plan, served_by(number, run_id), lambda *_: None)
 
 
 async def acquired(served: FlowWindow, target: GroupOffsets) -> bool:
@@ -111,13 +105,14 @@ async def next_start() -> int:
 def test_a_late_claim_gives_way_to_the_successor():
     async def scene() -> None:
         here = GroupOffsets()
-        late = GroupOffsets(hold=True)
-        late.offsets = here.offsets  # the same group, by a connection that hangs
+        late = GroupOffsets()
+        late.kept = here.kept  # the same group, by a connection that hangs
+        late.arrives.clear()
         number = await next_start()
         first = asyncio.create_task(acquired(window(number), late))
         here.says_ready(number + 1)
         assert await acquired(window(number + 1), here), "nobody holds the lease as far as it can see"
-        late.release.set()
+        late.arrives.set()
         assert await first is False
         assert here.lease(lane=1) == LeaseState(number + 1, 7, is_released=False)
         assert here.lease(lane=0) == LeaseState(number, 7, is_released=True)
@@ -147,7 +142,7 @@ def test_a_successor_that_was_ready_first_announces_itself_again():
         waiting = asyncio.create_task(acquired(second, target))
         while (number + 1) * WINDOW_MS / 1000 + 0.1 > time.time():
             await asyncio.sleep(0.01)
-        assert target.offsets[PLAN.lease_topic, ready_key(0)][0] == number + 1
+        assert target.kept[PLAN.lease_topic, ready_key(0)][0] == number + 1
         await first._leased.release(target)  # type: ignore[arg-type]
         assert await waiting
 
@@ -211,27 +206,26 @@ def test_a_window_in_which_something_failed_releases_its_lease_as_unclean():
 def test_a_lease_of_a_dead_holder_is_taken_over_at_once():
     now = int(time.time() * 1000 // WINDOW_MS)
     held, long_ago = LeaseState(now, 7, is_released=False), 0
-    assert window(now + 1)._lease._may_take_over(held._replace(run_id=6), long_ago), "a run of this very state folder"
-    assert window(now)._lease._may_take_over(held, long_ago), "our own claim, whose answer was lost"
-    assert not window(now + 1)._lease._may_take_over(held, long_ago), "our predecessor, which writes"
+    assert lease_of(now + 1)._may_take_over(held._replace(run_id=6), long_ago), "a run of this very state folder"
+    assert lease_of(now)._may_take_over(held, long_ago), "our own claim, whose answer was lost"
+    assert not lease_of(now + 1)._may_take_over(held, long_ago), "our predecessor, which writes"
 
 
 def test_another_process_gets_the_time_to_release_its_lease():
     now, now_ms = int(time.time() * 1000 // WINDOW_MS), int(time.time() * 1000)
     held = LeaseState(now, 8, is_released=False)
-    assert not window(now + 1)._lease._may_take_over(held, now_ms)
-    assert not window(now + 1)._lease._may_take_over(held, now_ms - 6_000)
-    assert window(now + 1)._lease._may_take_over(held, now_ms - 8_000)
-    transactions = window(now + 1, plan=replace(PLAN, transaction_ms=100))._lease
+    assert not lease_of(now + 1)._may_take_over(held, now_ms)
+    assert not lease_of(now + 1)._may_take_over(held, now_ms - 6_000)
+    assert lease_of(now + 1)._may_take_over(held, now_ms - 8_000)
+    transactions = lease_of(now + 1, plan=replace(PLAN, transaction_ms=100))
     assert transactions._may_take_over(held, now_ms - 3_000), "opening the slot's producer fences the other one"
     assert not transactions._may_take_over(held, now_ms)
 
 
 def test_a_position_is_committed_with_its_records_even_if_the_topic_is_unknown():
-    served = window(1)
     (assigned,) = PLAN.partitions
     partition = Partition(assigned._replace(remote_topic="A.gone"), 5, 5)
-    commits = PositionCommits(PLAN, served._window, [partition])
+    commits = PositionCommits(PLAN, served_by(1, run_id=7), [partition])
     target = seen_by(GroupOffsets()).target
     assert commits.pending(target).offsets == {}
     partition.has_arrived, partition.acked = True, 9
@@ -243,7 +237,7 @@ def test_a_slot_that_is_another_process_is_waited_for_and_not_touched():
         target = GroupOffsets()
         target.gives_the_slot_to(8)
         number = await next_start()
-        waiting = asyncio.create_task(window(number + 1)._lease.wait_for_slot(seen_by(target).target))
+        waiting = asyncio.create_task(lease_of(number + 1).wait_for_slot(seen_by(target).target))
         await asyncio.sleep(0.7)
         assert not waiting.done()
         assert target.lease(lane=0) is None
@@ -288,7 +282,7 @@ def test_a_retry_that_comes_too_late_releases_the_lease_as_unclean():
         waiting = asyncio.create_task(acquired(successor, target))
         await asyncio.sleep(0.2)
         assert not waiting.done()
-        await window(number - 1)._lease.release_for_dead_attempt(seen_by(target).target)
+        await lease_of(number - 1).release_for_dead_attempt(seen_by(target).target)
         assert await waiting
         assert matched, "it looks at what the target has"
         assert target.lease(lane=(number - 1) % 2) == LeaseState(number - 1, 7, is_released=True, outcome=UNCLEAN)
@@ -301,8 +295,8 @@ def test_a_retry_leaves_the_leases_of_others_alone():
         target = GroupOffsets()
         number = await next_start()
         assert await window(number, run_id=7)._begin(seen_by(target))
-        await window(number + 2)._lease.release_for_dead_attempt(seen_by(target).target)
-        await window(number, run_id=8)._lease.release_for_dead_attempt(seen_by(target).target)
+        await lease_of(number + 2).release_for_dead_attempt(seen_by(target).target)
+        await lease_of(number, run_id=8).release_for_dead_attempt(seen_by(target).target)
         assert target.lease(lane=0) == LeaseState(number, 7, is_released=False)
 
     asyncio.run(scene())
@@ -312,11 +306,11 @@ def test_a_process_that_stops_waits_for_no_slot_and_others_do():
     async def scene() -> None:
         target = GroupOffsets()
         target.gives_the_slot_to(9)
-        target.offsets[PLAN.lease_topic, stop_key()] = with_stop(7, with_stop(3, None))
+        target.kept[PLAN.lease_topic, stop_key()] = with_stop(7, with_stop(3, None))
         number = await next_start()
-        assert not await window(number + 1)._lease.wait_for_slot(seen_by(target).target)
+        assert not await lease_of(number + 1).wait_for_slot(seen_by(target).target)
         target.gives_the_slot_to(8)
-        assert await window(number + 1, run_id=8)._lease.wait_for_slot(seen_by(target).target)
+        assert await lease_of(number + 1, run_id=8).wait_for_slot(seen_by(target).target)
 
     asyncio.run(scene())
 
@@ -333,7 +327,7 @@ def test_runs_that_stop_at_the_same_time_are_all_recorded():
 def test_a_lease_that_was_never_released_is_taken_over_after_a_bound():
     async def scene() -> None:
         long_ago = int(time.time() * 1000 // WINDOW_MS) - 15
-        lease, held = window(long_ago + 15)._lease, LeaseState(long_ago, 7, is_released=False)
+        lease, held = lease_of(long_ago + 15), LeaseState(long_ago, 7, is_released=False)
         assert lease._may_take_over(held, 0)
         lease._log_takeovers([held])
         assert lease.takeovers == 1
@@ -388,7 +382,7 @@ def found(*, owner: int = 7, **lanes: tuple[int, int, bool]) -> dict[tuple[str, 
     ],
 )
 def test_the_lease_of_a_window_has_the_status_of_what_it_finds(seen, status, has_stale_commit):
-    lease = window(10)._lease
+    lease = lease_of(10)
     lease._acquired_from = leases(even=(8, 7, RELEASED), odd=(9, 7, RELEASED))
     assert lease.status(found(**seen)) is status
     if status.may_write:
@@ -397,18 +391,18 @@ def test_the_lease_of_a_window_has_the_status_of_what_it_finds(seen, status, has
 
 def test_a_stopping_window_may_write_until_it_has_released_its_lease():
     stopping = found(even=(10, 7, HELD)) | {(PLAN.lease_topic, stop_key()): with_stop(7, None)}
-    assert window(10)._lease.status(stopping) is LeaseStatus.STOPPING
+    assert lease_of(10).status(stopping) is LeaseStatus.STOPPING
     assert LeaseStatus.STOPPING.may_write
 
 
 def test_a_predecessor_that_died_and_never_released_its_lease_is_no_sleeper():
-    lease = window(10)._lease
+    lease = lease_of(10)
     lease._acquired_from = leases(even=(8, 7, RELEASED), odd=(9, 7, HELD))
     assert not lease.has_stale_commit(found(even=(10, 7, HELD), odd=(9, 7, HELD)))
 
 
 def test_a_lease_released_with_a_fast_clock_blocks_no_window():
-    lease = window(10)._lease
+    lease = lease_of(10)
     lease._acquired_from = leases(odd=(23, 6, RELEASED))
     assert lease.status(found(even=(10, 7, HELD), odd=(23, 6, RELEASED))) is LeaseStatus.HOLDS
     assert lease.status(found(even=(10, 7, HELD), odd=(25, 6, HELD))) is LeaseStatus.OVERTAKEN, "that process goes on"
@@ -479,10 +473,10 @@ def test_overwritten_positions_are_committed_again_and_the_successor_compares():
         number = first._window.number
         await first._leased.commit(target)  # type: ignore[arg-type]
         old = LeaseState(number - 4, 7, is_released=False).encode()
-        target.offsets |= {("A.t", 0): (7, ""), (PLAN.lease_topic, lease_key(0, first._window.lane)): old}
+        target.kept |= {("A.t", 0): (7, ""), (PLAN.lease_topic, lease_key(0, first._window.lane)): old}
         await first._look(target, Replicator())  # type: ignore[arg-type]
         await first._leased.commit(target)  # type: ignore[arg-type]
-        assert target.offsets["A.t", 0][0] == 42
+        assert target.kept["A.t", 0][0] == 42
         assert target.lease(lane=0) == LeaseState(number, 7, is_released=False)
         target.says_ready(number + 1)
         await first._leased.release(target)  # type: ignore[arg-type]
@@ -509,11 +503,11 @@ def test_a_window_that_counted_as_dead_writes_no_position_and_no_lease():
             ("A.t", 0): (99, ""),
             (PLAN.lease_topic, lease_key(0, 1)): LeaseState(number + 1, 7, is_released=True).encode(),
         }
-        target.offsets |= successors
+        target.kept |= successors
         first._term = LeaseTerm()  # it slept: the last confirmation is of long ago
-        before = dict(target.offsets)
+        before = dict(target.kept)
         await first._hand_over(seen_by(target), Replicator())  # type: ignore[arg-type]
-        assert target.offsets == before
+        assert target.kept == before
 
     asyncio.run(scene())
 
@@ -524,7 +518,7 @@ def test_a_claim_names_the_spare_id_that_the_slot_writes_by():
     async def scene() -> None:
         target, number = GroupOffsets(), await next_start()
         before = LeaseState(number - 1, 7, is_released=True, outcome=WindowOutcome(spare=2))
-        target.offsets[PLAN.lease_topic, lease_key(0, 1)] = before.encode()
+        target.kept[PLAN.lease_topic, lease_key(0, 1)] = before.encode()
         assert await acquired(window(number), target)
         assert target.lease(lane=0).outcome.spare == 2
 
@@ -546,11 +540,11 @@ def test_a_window_opens_the_spare_id_that_its_predecessor_claimed_last(late, spa
         tested = FlowWindow(PLAN, served, WorkerState())
         lane, older = (number - 1) % 3, (number - 3) % 3
         before = LeaseState(number - 1, 7, is_released=True, outcome=WindowOutcome(spare=2))
-        target.offsets[PLAN.lease_topic, lease_key(0, lane)] = before.encode()
+        target.kept[PLAN.lease_topic, lease_key(0, lane)] = before.encode()
         assert await acquired(tested, target)
         if late is not None:
             key = lease_key(0, lane if late.window == -1 else older)
-            target.offsets[PLAN.lease_topic, key] = late._replace(window=number + late.window).encode()
+            target.kept[PLAN.lease_topic, key] = late._replace(window=number + late.window).encode()
         found = await target.committed(PLAN.group, tested._lease.looks_at)
         assert tested._lease.newest_spare(found) == spare
 
@@ -561,11 +555,11 @@ def test_a_suspended_process_does_not_overwrite_a_lease_with_a_spare_id():
     async def scene() -> None:
         target, first = await one_at_42()
         key = PLAN.lease_topic, lease_key(0, first._window.lane)
-        target.offsets[key] = LeaseState(first._window.number + 2, 7, is_released=False).encode()
-        before = dict(target.offsets)
+        target.kept[key] = LeaseState(first._window.number + 2, 7, is_released=False).encode()
+        before = dict(target.kept)
         with pytest.raises(KafkaError):
             await first._producer.write_by(target, 1)  # type: ignore[arg-type]
-        assert target.offsets == before
+        assert target.kept == before
 
     asyncio.run(scene())
 
@@ -575,14 +569,15 @@ def test_a_window_that_gives_its_claim_back_passes_on_how_its_predecessor_ended(
         target, number = GroupOffsets(), await next_start()
         outcome = WindowOutcome(is_unclean=True, in_doubt=True, spare=2, decided_at_ms=99)
         before = LeaseState(number - 2, 7, is_released=True, outcome=outcome)
-        target.offsets[PLAN.lease_topic, lease_key(0, 0)] = before.encode()
-        late = GroupOffsets(hold=True)
-        late.offsets = target.offsets
+        target.kept[PLAN.lease_topic, lease_key(0, 0)] = before.encode()
+        late = GroupOffsets()
+        late.kept = target.kept
+        late.arrives.clear()
         tested = window(number)
         begun = asyncio.create_task(acquired(tested, late))
         await asyncio.sleep(0.1)
         target.gives_the_slot_to(8)
-        late.release.set()
+        late.arrives.set()
         assert await begun is False
         assert target.lease(lane=0) == LeaseState(number, 7, is_released=True, outcome=outcome)
 

@@ -34,6 +34,7 @@ from mirror.switching.run import MOVING, STEPS, Kind, RunState, Step, StepRecord
 from mirror.switching.text import ahead_text, run_text, took_s
 from mirror.switching.work import StepResult
 from mirror.verification import pieces as verified
+from tests.unit.fakes import FakeGroupOffsets
 
 RUN = SwitchRun(
     id="20260102T030405Z-abc",
@@ -448,20 +449,11 @@ def test_offsets_that_a_mirror_has_set_are_left_alone_and_metadata_go_along(monk
 )
 def test_a_conductor_that_wakes_up_late_sets_no_group_back(stands, wrong, ends):
     """It saw the group at 3, or nowhere; then it was suspended, and another conductor ended the run."""
-    place, kept = ("a.t", 0), {}
-    if stands is not None:
-        kept["a.t", 0] = (stands, "")
-
-    class Offsets:
-        async def committed(self, _, wanted):
-            return {each: kept[each] for each in wanted if each in kept}
-
-        async def commit(self, _, wanted):
-            kept.update(wanted)
-
+    place = ("a.t", 0)
+    offsets = FakeGroupOffsets("g", {} if stands is None else {place: (stands, "")})
     known = {} if stands is None else {place: 3}
-    assert asyncio.run(moved_groups._commit(Offsets(), "g", {place: (6, "")}, known)) == wrong  # type: ignore[arg-type]
-    assert kept[place][0] == ends
+    assert asyncio.run(moved_groups._commit(offsets, "g", {place: (6, "")}, known)) == wrong  # type: ignore[arg-type]
+    assert offsets.kept[place][0] == ends
 
 
 class Watched:

@@ -9,8 +9,8 @@ from mirror.errors import ClusterRefuses, ClusterUnavailable
 from mirror.flows.sync import sync_configs
 from mirror.flows.topics import ensure_internal, ensure_remote, flow_plan, matched, offset_syncs_topic, present_plan
 from mirror.flows.translation import plan_of
-from mirror.kafka.cluster import Topic
 from mirror.policy.topic_configs import TopicSetting
+from tests.unit.fakes import FakeCluster, named, topics
 
 BASE = """\
 clusters = A, B
@@ -32,37 +32,18 @@ def flow(tmp_path):
     return made
 
 
-def topics(**partitions):
-    return {name: Topic(name=name, topic_id=f"id of {name}", partitions=count) for name, count in partitions.items()}
-
-
-def named(*names):
-    return topics(**dict.fromkeys(names, 1))
-
-
-class Shown:
-    """Shows some topics to this client, and hides others."""
-
-    def __init__(self, *names, hides=(), fails=False):
-        self._names, self._hides, self._fails = names, hides, fails
-
-    def topics(self):
-        if self._fails:
-            raise ClusterUnavailable("no answer", cluster="A")
-        return named(*self._names)
-
-    def hidden(self, names):
-        return [name for name in names if name in self._hides]
-
-
 def test_a_hidden_topic_is_part_of_what_verify_compares_and_plan_prints(flow):
-    found = present_plan(flow("A->B.topics = .*"), Shown("orders", hides={"gone"}), Shown("A.orders", "A.gone"))
+    found = present_plan(
+        flow("A->B.topics = .*"),
+        FakeCluster("A", named("orders"), hides={"gone"}),
+        FakeCluster("B", named("A.orders", "A.gone")),
+    )
     assert {(p.topic, p.is_hidden) for p in found.partitions} == {("orders", False), ("gone", True)}
 
 
 def test_a_silent_source_is_not_a_source_without_topics(flow):
     """A switch would leave behind what the target lacks."""
-    source, target = Shown(fails=True), Shown("A.orders")
+    source, target = FakeCluster("A", is_up=False), FakeCluster("B", named("A.orders"))
     with pytest.raises(ClusterUnavailable):
         plan_of(flow(), source, target)
     assert [p.topic for p in plan_of(flow("A->B.topics = .*"), source, target, is_source_lost=True).partitions] == [
@@ -71,45 +52,14 @@ def test_a_silent_source_is_not_a_source_without_topics(flow):
 
 
 def test_the_drift_of_settings_that_cannot_be_read_is_unknown(flow):
-    class Unreadable(Cluster):
-        def configs(self, names):
-            return {name: found for name, found in super().configs(names).items() if "secret" not in name}
-
     wanted = matched(flow("A->B.topics = .*"), named("orders", "secret"))
     present = {topic.remote for topic in wanted}
-    assert sync_configs(flow(), wanted, Unreadable("A"), Cluster("B"), present=present) == {"A.orders": 0}
-    assert sync_configs(flow(), wanted, Cluster("A"), Unreadable("B"), present=present) == {"A.orders": 0}
-
-
-class Cluster:
-    """Takes down what it is asked to do; refuses what it has to."""
-
-    def __init__(self, alias, refuses=()):
-        self.alias = alias
-        self.done = []
-        self._refuses = set(refuses)
-
-    def create(self, topic, *, partitions, replication_factor, configs, validates_only=False):
-        if topic in self._refuses:
-            return "TOPIC_AUTHORIZATION_FAILED: no."
-        if refused := self._refuses & configs.keys():
-            return f"INVALID_CONFIG: no {refused.pop()}."
-        if validates_only:
-            return ""
-        self.done.append((topic, partitions, replication_factor, dict(configs)))
-        return ""
-
-    def described(self, names):
-        return {}
-
-    def grow(self, topic, *, partitions):
-        self.done.append((topic, partitions))
-        return ""
-
-    def configs(self, names):
-        compact = TopicSetting(value="compact", is_own=True, is_default=False, is_static=False)
-        default = TopicSetting(value="7", is_own=False, is_default=True, is_static=False)
-        return {name: {"cleanup.policy": compact, "retention.ms": default} for name in names}
+    assert sync_configs(flow(), wanted, FakeCluster("A", hides={"secret"}), FakeCluster("B"), present=present) == {
+        "A.orders": 0
+    }
+    assert sync_configs(flow(), wanted, FakeCluster("A"), FakeCluster("B", hides={"A.secret"}), present=present) == {
+        "A.orders": 0
+    }
 
 
 def remote_names(flow, *names):
@@ -132,10 +82,10 @@ def test_heartbeats_follow_the_topic_filter_if_not_always_mirrored(flow):
 
 def test_a_missing_topic_is_created_as_its_source_is_and_a_short_one_grows(flow):
     ours = flow("replication.factor = 5")
-    target = Cluster("B")
+    target = FakeCluster("B")
     found = matched(ours, topics(new=3, short=4, long=2))
     have = topics(**{"A.short": 1, "A.long": 6})
-    partitions, _ = ensure_remote(ours, found, have, Cluster("A"), target)
+    partitions, _ = ensure_remote(ours, found, have, FakeCluster("A"), target)
     assert target.done == [("A.new", 3, 5, {"cleanup.policy": "compact"}), ("A.short", 4)]
     assert partitions == {"A.new": 3, "A.short": 4, "A.long": 6}
     plan = flow_plan(ours, found, partitions)
@@ -147,7 +97,7 @@ def test_a_missing_topic_is_created_as_its_source_is_and_a_short_one_grows(flow)
 
 def test_a_setting_that_the_target_does_not_know_is_left_out_and_logged(flow, caplog):
     """A source of before Kafka 4 has message.format.version, for which a target of today refuses the whole topic."""
-    source, target = Cluster("A"), Cluster("B")
+    source, target = FakeCluster("A"), FakeCluster("B")
     old = TopicSetting(value="0.10.2", is_own=True, is_default=False, is_static=False)
     of_today = source.configs(["t"])["t"]
     source.configs = lambda names: {name: {**of_today, "message.format.version": old} for name in names}
@@ -158,7 +108,7 @@ def test_a_setting_that_the_target_does_not_know_is_left_out_and_logged(flow, ca
 
 def test_a_setting_that_the_target_refuses_is_left_out_and_logged(flow, caplog):
     """Tiered storage is on where the source is, and off where the target is."""
-    source, target = Cluster("A"), Cluster("B", refuses=["remote.storage.enable"])
+    source, target = FakeCluster("A"), FakeCluster("B", refuses=["remote.storage.enable"])
     tiered = TopicSetting(value="true", is_own=True, is_default=False, is_static=False)
     others = source.configs(["t"])["t"]
     for cluster in (source, target):
@@ -170,28 +120,28 @@ def test_a_setting_that_the_target_refuses_is_left_out_and_logged(flow, caplog):
 
 def test_a_topic_is_created_with_all_settings_if_the_target_shows_none(flow):
     """`positions` and others prepare topics before there are internal ones to ask about."""
-    target = Cluster("B")
+    target = FakeCluster("B")
 
     def unknown(_):
         raise ClusterUnavailable("there is no such topic")
 
     target.configs = unknown
-    assert ensure_remote(flow(), matched(flow(), named("t")), {}, Cluster("A"), target) == ({"A.t": 1}, {})
+    assert ensure_remote(flow(), matched(flow(), named("t")), {}, FakeCluster("A"), target) == ({"A.t": 1}, {})
     assert target.done == [("A.t", 1, 2, {"cleanup.policy": "compact"})]
 
 
 def test_a_topic_that_is_refused_holds_up_no_other(flow, caplog):
     ours = flow()
-    target = Cluster("B", refuses=["A.denied", "mm2-offset-map.A.internal"])
+    target = FakeCluster("B", refuses=["A.denied", "mm2-offset-map.A.internal"])
     found = matched(ours, named("denied", "fine"))
-    partitions, objections = ensure_remote(ours, found, {}, Cluster("A"), target)
+    partitions, objections = ensure_remote(ours, found, {}, FakeCluster("A"), target)
     assert partitions == {"A.fine": 1}
     plan = flow_plan(ours, found, partitions, objections=objections)
     assert [p.topic for p in plan.partitions] == ["fine"]
     assert [tuple(place) for place in plan.absent] == [
         ("denied", "A.denied", 0, "B has no topic A.denied: TOPIC_AUTHORIZATION_FAILED: no.")
     ]
-    ensure_internal(ours, Cluster("A"), target, on_source={}, on_target={}, slots=1)
+    ensure_internal(ours, FakeCluster("A"), target, on_source={}, on_target={}, slots=1)
     assert "A.checkpoints.internal" in [done[0] for done in target.done]
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
         "A->B: A.denied cannot be prepared on B: TOPIC_AUTHORIZATION_FAILED: no.",
@@ -202,25 +152,25 @@ def test_a_topic_that_is_refused_holds_up_no_other(flow, caplog):
 @pytest.mark.parametrize("name", ["mm2-batons.A.internal", "mm2-slots.A.1.internal"])
 def test_a_flow_does_not_begin_without_a_topic_for_its_leases_and_slots(flow, name):
     """Nothing would be replicated, for ever: say it in one line, with the topic and what to do."""
-    target = Cluster("B", refuses=[name])
+    target = FakeCluster("B", refuses=[name])
     with pytest.raises(
         ClusterRefuses, match=rf"A->B: nothing is replicated without the internal topic {name}.* no\."
     ) as refused:
-        ensure_internal(flow(), Cluster("A"), target, on_source={}, on_target={}, slots=1)
+        ensure_internal(flow(), FakeCluster("A"), target, on_source={}, on_target={}, slots=1)
     assert "grant CREATE" in str(refused.value)
     assert (refused.value.exit_code, refused.value.retriable, refused.value.cluster) == (6, False, "B")
 
 
 def test_a_topic_that_another_process_has_created_meanwhile_is_no_obstacle(flow):
-    target = Cluster("B", refuses=["mm2-batons.A.internal"])
+    target = FakeCluster("B", refuses=["mm2-batons.A.internal"])
     target.described = lambda names: topics(**{"mm2-batons.A.internal": 6})
-    ensure_internal(flow(), Cluster("A"), target, on_source={}, on_target={}, slots=1)
+    ensure_internal(flow(), FakeCluster("A"), target, on_source={}, on_target={}, slots=1)
     assert "mm2-slots.A.1.internal" in [done[0] for done in target.done]
 
 
 def test_topics_of_its_own_and_of_mirrormaker_are_prepared(flow):
     ours = flow("checkpoints.topic.replication.factor = 4", "offset-syncs.topic.replication.factor = 5")
-    source, target = Cluster("A"), Cluster("B")
+    source, target = FakeCluster("A"), FakeCluster("B")
     ensure_internal(ours, source, target, on_source={}, on_target={}, slots=2)
     assert source.done == [("mm2-offset-syncs.B.internal", 1, 5, {"cleanup.policy": "compact"})]
     assert [done[:3] for done in target.done] == [
@@ -238,7 +188,7 @@ def test_topics_of_its_own_and_of_mirrormaker_are_prepared(flow):
     )
     for name, *_ in [*source.done, *target.done]:
         assert ours.policy.is_internal(name)
-    again = Cluster("B")
+    again = FakeCluster("B")
     compacted = ("offset-map", "gaps", "group-offsets")
     ready = (*(f"mm2-{name}.A.internal" for name in compacted), "A.checkpoints.internal")
     have = {**named(*ready), **topics(**{"mm2-batons.A.internal": 5})}
@@ -258,7 +208,7 @@ def test_topics_of_its_own_and_of_mirrormaker_are_prepared(flow):
 def test_where_offset_syncs_are_written(flow, lines, expected):
     ours = flow(*lines)
     assert offset_syncs_topic(ours) == expected
-    source, target = Cluster("A"), Cluster("B")
+    source, target = FakeCluster("A"), FakeCluster("B")
     ensure_internal(ours, source, target, on_source={}, on_target={}, slots=1)
     side = source if ours.offset_syncs.at_source else target
     assert [done[0] for done in side.done if "offset-syncs" in done[0]] == ([expected] if expected else [])
@@ -299,9 +249,9 @@ def test_topics_with_identical_offsets(flow, lines, identical):
 @pytest.mark.parametrize("both_ways", [True, False])
 def test_a_flow_that_goes_both_ways_has_a_topic_for_its_producers(flow, both_ways):
     lines = ["replication.policy.class = IdentityReplicationPolicy", f"mirror.identity.bidirectional = {both_ways}"]
-    target = Cluster("B")
+    target = FakeCluster("B")
     ours = flow(*lines)
-    ensure_internal(ours, Cluster("A"), target, on_source={}, on_target={}, slots=1)
+    ensure_internal(ours, FakeCluster("A"), target, on_source={}, on_target={}, slots=1)
     made = {name: configs for name, partitions, _, configs in target.done if partitions == 1}
     assert made.get("mm2-producers.A.internal") == ({"cleanup.policy": "compact"} if both_ways else None)
     plan = flow_plan(ours, matched(ours, named("t")), {"t": 1})

@@ -19,7 +19,7 @@ from mirror.kafka.producer import NotAppendedError, UncertainError
 from mirror.kafka.transaction_coordinators import StuckError
 from mirror.kafka.transactional_producer import TransactionalProducer, TransactionStateError
 from mirror.model.record_batches import HEADER, Outgoing, of_values
-from tests.fake_client import FakeClient
+from tests.unit.fakes import FakeClient
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
 
