@@ -213,7 +213,7 @@ class Journal:
             async with writer(self._flow.producer, [self._topic]) as target:
                 await write(target, self._topic, [((FENCE + run_id).encode(), value)])
 
-        what = f"which topics of {self._flow.target.alias} are fenced cannot be kept there"
+        what = f"which topics of {self._flow.target.alias} are fenced cannot be stored there"
         answered(keep(), cluster=self._flow.target.alias, what=what)
 
     def confirm(self) -> None:
