@@ -98,7 +98,7 @@ def waits_longer(seconds: int | str) -> str:
 def counted(short: str, window: str, monitoring: Monitoring) -> str:
     """Return the increase of a topic's counter over a window.
 
-    It includes what young processes counted before their first scrape.
+    It includes counts of new processes from before their first scrape.
     """
     name = metric(short)
     young = f"(time() - process_start_time_seconds{{{monitoring.selector}}} < {YOUNG_S})"

@@ -7,7 +7,7 @@ import platform
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from typing import Any, ClassVar
@@ -20,6 +20,7 @@ from metrics.process_status import ProcessStatus
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, WindowReport
 from metrics.series import Labels
+from metrics.store import Store
 from mirror import __version__
 from mirror.config.settings import Mirror, Settings, digest
 from mirror.errors import ClusterRefuses, ClusterUnavailable, SettingsError, StreamTerminated
@@ -52,6 +53,7 @@ POLL_ENDS_S = 6.0  # a poll that runs asks two clusters; the rest of the round i
 SPARE_TASKS = 2
 RESTARTS_BEFORE_GIVING_UP = 10  # within the last
 RESTARTS_COUNT_S = 600.0
+REVIVE_EVERY_S = 1.0  # how often the JVM is asked whether its queries run: each question costs both processes CPU
 LOOK_AGAIN_S = 60.0
 
 
@@ -326,18 +328,14 @@ class Appliance:
     def _watch(self, queries: list[Query]) -> None:
         restarts = Restarts(within_s=RESTARTS_COUNT_S)
         clock = Clock()
-        account_due = Due()
+        account_due, revive_due = Due(), Due()
         while not self._stop.wait(0.2):
             if (back_s := clock.set_back_s()) * 1000 > self._mirror.window_ms:
                 back = f"the machine's clock was set back by {back_s:.0f} s; windows are numbered by it"
                 self._fail(StreamTerminated(f"{back}. Start kafka-mirror again"))
                 continue
-            for ended in [ended for query in queries for ended in query.revive()]:
-                count = restarts.one_more()
-                self.recorder.store.count("kafka_mirror_query_restarts_total")
-                log.error("%s; started again (%d)", ended, count)
-                if count > RESTARTS_BEFORE_GIVING_UP:
-                    raise StreamTerminated(f"{ended}; given up after {count} restarts in {RESTARTS_COUNT_S:.0f} s")
+            if revive_due.take(REVIVE_EVERY_S):
+                _revive(queries, restarts, self.recorder.store)
             self._accounts.share()
             if self._is_changed.is_set():
                 self._is_changed.clear()
@@ -367,3 +365,13 @@ class Appliance:
             )
         else:
             log.info("stopped; every position is committed")
+
+
+def _revive(queries: Iterable[Query], restarts: Restarts, store: Store) -> None:
+    """Start the queries again that have ended; raise StreamTerminated after too many restarts."""
+    for ended in [ended for query in queries for ended in query.revive()]:
+        count = restarts.one_more()
+        store.count("kafka_mirror_query_restarts_total")
+        log.error("%s; started again (%d)", ended, count)
+        if count > RESTARTS_BEFORE_GIVING_UP:
+            raise StreamTerminated(f"{ended}; given up after {count} restarts in {RESTARTS_COUNT_S:.0f} s")

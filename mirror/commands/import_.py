@@ -156,7 +156,7 @@ def next_steps(file: Path, found: Connectors) -> list[str]:
 
 
 def write_private(file: Path, text: str, *, force: bool) -> None:
-    """Write a file that its owner alone may read, whole or not at all.
+    """Write a file completely or not at all; only its owner may read it.
 
     Raises:
         SettingsError: it is there already, or cannot be written.

@@ -1,4 +1,4 @@
-"""`kafka-mirror lag`: poll once or again and again, choose rows, print them."""
+"""`kafka-mirror lag`: poll once or repeatedly, choose rows, print them."""
 
 from __future__ import annotations
 

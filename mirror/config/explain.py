@@ -126,7 +126,7 @@ def _row(given: Sources, key: str, entries: Sequence[Entry]) -> Row:
 
 
 def _is_older(old: Entry, entry: Entry) -> bool:
-    """Return whether `old` gave the same key before `entry`, which is always the last one."""
+    """Return whether `old` is an earlier entry of the key of `entry`."""
     return old.key == entry.key and old.where != entry.where
 
 

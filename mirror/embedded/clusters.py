@@ -47,7 +47,7 @@ def up(folder: Path, progress: Progress = print) -> LocalClusters:
     """Start both clusters, or find them running. Their data and ports in `folder` are used again.
 
     Raises:
-        ClusterUnavailable: One did not start; then neither runs.
+        ClusterUnavailable: A cluster did not start; then neither runs.
     """
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ class LatencyProbe:
 
     @property
     def has_heard_all(self) -> bool:
-        """True when a record has come from each partition that is watched."""
+        """True when a record of each watched partition has arrived."""
         return self._wanted <= self._heard
 
     def __enter__(self) -> Self:

@@ -40,7 +40,7 @@ class HeartbeatEmitter:
         Args:
             flows: Heartbeats to write, one entry per flow.
             on_ack: Called with the aliases of a flow when its target has acknowledged a heartbeat.
-            is_ours: Returns whether this process writes a flow's heartbeats; of several that share it one does.
+            is_ours: Returns whether this process writes a flow's heartbeats; of several processes that share a flow, one does.
         """
         targets = dict.fromkeys(flow.target for flow in flows)
         self._stop_requested = threading.Event()

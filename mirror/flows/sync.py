@@ -23,7 +23,7 @@ def sync_configs(
 ) -> Drift:
     """Set the settings of remote topics as the flow wants them, if it syncs settings.
 
-    A target that refuses one setting of a request refuses all. Then each is sent alone.
+    A target that refuses one setting of a request refuses all. Then each setting is sent alone.
 
     Returns:
         How many settings of each remote topic still differ: refused (logged, and retried next time), or not synced by
@@ -99,7 +99,7 @@ def sync_acls(flow: Flow, topics: list[TopicPair], source: Cluster, target: Clus
     """Add the sources' ACLs to remote topics, if the flow syncs ACLs; remove none.
 
     Returns:
-        Those that are still missing, with the target's objection, "" if the flow does not sync ACLs.
+        ACLs that are still missing, with the target's objection, "" if the flow does not sync ACLs.
     """
     _, lacking = acl_changes(topics, source, target)
     if not flow.sync_acls.enabled:

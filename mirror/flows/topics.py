@@ -56,8 +56,8 @@ def source_topics(
 ) -> dict[str, Topic]:
     """Return the source's topics by name, including those that this client may no longer DESCRIBE.
 
-    A cluster leaves such topics out of its list. They stay in the flow, as in `known` or as their remote topics show them,
-    because a hidden topic may still exist. Raises ClusterUnavailable.
+    A cluster leaves such topics out of its list. Hidden topics stay in the flow, with the partitions of `known` or of their
+    remote topics, because they may still exist. Raises ClusterUnavailable.
     """
     shown = source.topics()
     before = {topic.name: topic for topic in (*brought(flow, on_target), *known) if topic.name not in shown}

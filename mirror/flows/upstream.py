@@ -35,9 +35,9 @@ Positions = Mapping[TopicPartition, Position]
 class Upstream(NamedTuple):
     """The origin of a topic's records, over any number of clusters.
 
-    `live`: ids of the topics that some mirror brings them from now. `resting`: ids of the topics that a stopped mirror
-    brought them from, or one that has the topic paused. `progress`: the sum of all their positions, which grows while records
-    come.
+    `live`: ids of the topics from which a running mirror replicates them. `resting`: ids of the topics from which a stopped
+    mirror, or a mirror that has paused the topic, replicated them. `progress`: the sum of all their positions, which grows
+    while records are replicated.
     """
 
     live: frozenset[str] = frozenset()
@@ -50,7 +50,7 @@ class Upstream(NamedTuple):
         return tuple(sorted(self.live | self.resting))[:MOST_IDS]
 
     def with_mirror(self, ids: Iterable[str], position: int, *, is_live: bool) -> Upstream:
-        """Return it with the upstream of one partition of a mirror."""
+        """Return a merged upstream, with one partition of a mirror added."""
         live, resting = (self.live.union(ids), self.resting) if is_live else (self.live, self.resting.union(ids))
         return Upstream(live, resting, self.progress + position)
 
@@ -74,7 +74,7 @@ def upstreams_of(
 
     Args:
         mirrors: The positions of each mirror that writes to the cluster, its leases included.
-        topics: Those of the cluster, by name.
+        topics: Topics of the cluster, by name.
         now_ms: Now, epoch ms.
         flow_back: The reverse flow's alias for its source, if the flow is bidirectional: its records are left out here from
             the offset on at which its producers are registered (mirror.replication.producer_registry).
@@ -115,7 +115,7 @@ def going_round(
 
     Args:
         now: Where records came from.
-        before: The same at the last look; None at first.
+        before: The result of the last look; None at first.
         on_target: Ids of the target's topics.
         so_far: Topics that were going round then.
         placed: Topics for which this flow has a position.
@@ -164,7 +164,7 @@ def _runs(positions: Positions, source: str, *, now_ms: float) -> bool:
 def _is_paused(pattern: JavaPattern | None, remote: str, source: str) -> bool:
     """Return whether an operator has paused a remote topic, by its name on that source.
 
-    That name may be what follows the source's alias.
+    The topic's name may start with the source's alias.
     """
     if pattern is None:
         return False

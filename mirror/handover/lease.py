@@ -95,7 +95,7 @@ class Lease:
 
     Attributes:
         predecessor: How the windows before ended; known when the lease is acquired.
-        others: Those of slots of another layout that ran after this slot did; known then, too.
+        others: Leases of slots of another layout that ran after this slot; known then, too.
         is_of_new_flow: No window ran before this one, of this slot or another; known then, too.
         wait_ms: From the window's start, or from when the slot could be ours, until the lease was acquired.
         takeovers: 1 when a predecessor counted as dead, otherwise 0.
@@ -170,7 +170,7 @@ class Lease:
     def has_stale_commit(self, found: Offsets) -> bool:
         """Return whether a suspended process has committed old positions over newer ones.
 
-        Its commit restores its old leases too, which shows it.
+        Such a commit also restores the old leases, by which it is detected.
         """
         leases, number = self._leases(found), self._window.number
         own = leases.pop(self.own, None)

@@ -1,4 +1,4 @@
-"""The one door to a cluster outside of the windows.
+"""All requests to a cluster outside of the windows.
 
 For any thread. Requests about logs and groups use one client of the project that stays open, and records another one; the control
 plane uses confluent-kafka's admin client.

@@ -107,7 +107,7 @@ async def log_dirs(client: Client, places: Iterable[TopicPartition]) -> LogDirs:
 
     Args:
         client: May DESCRIBE the cluster.
-        places: Partitions whose sizes are wanted; partitions that do not exist have none.
+        places: Partitions to measure; partitions that do not exist have no size.
 
     Raises:
         KafkaError: A broker refuses, or does not respond.

@@ -108,7 +108,7 @@ class GroupOffsets:
 
     @classmethod
     async def connected(cls, options: ClientOptions) -> Self:
-        """Return one with a client that `close` closes."""
+        """Return an instance whose client is closed by `close`."""
         return cls(await Client.opened(options))
 
     async def close(self) -> None:

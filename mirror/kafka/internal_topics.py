@@ -77,7 +77,7 @@ async def read_topic(
 async def read_followed(
     cluster: Source, place: TopicPartition, start: int, *, patience_s: float = 0.0
 ) -> AsyncIterator[tuple[int, Record]]:
-    """Do as `read_topic` by a client that follows the topic already, and stays open."""
+    """Do as `read_topic`, with an open client that already follows the topic."""
     first, end = (
         await _bound(cluster, place, EARLIEST, patience_s=patience_s),
         await _bound(cluster, place, LATEST, patience_s=patience_s),

@@ -178,7 +178,7 @@ class _Passed:
 
 
 class _Passage:
-    """One connection of librdkafka's, and that to the broker."""
+    """A connection of librdkafka, and the relay's connection to the broker."""
 
     def __init__(
         self,

@@ -162,7 +162,7 @@ class Metadata:
 def request_for(topics: Iterable[str] | None) -> Request:
     """Return the request for brokers and topics, all of them where `topics` is None.
 
-    It forbids the broker to create the named topics: a topic that its owner deletes would come back for as long as we follow it.
+    It forbids the broker to create the named topics: a deleted topic would be created again as long as the client follows it.
     """
     names = None if topics is None else tuple(topics)
 

@@ -24,7 +24,7 @@ def refused(where: str, reason: str, code: int, *, cluster: str, right: str = ""
     Args:
         where: The refused call and its cluster.
         reason: The broker's words.
-        code: One for which `lacks_right` is true.
+        code: An error for which `lacks_right` is true.
         cluster: The cluster's alias.
         right: The right, if the caller knows it better than the code.
     """

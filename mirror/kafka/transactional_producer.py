@@ -173,7 +173,7 @@ class TransactionalProducer(Producer):
         """Fence the earlier producer of this transactional id and abort its open transaction.
 
         Args:
-            spare: Number of the last used transactional id: 0, or that of a spare one.
+            spare: Number of the last used transactional id: 0, or the number of a spare id.
             rotated: Called with the number of a spare id before its first use, so that a successor knows it. None: no spare
                 id is used.
 
@@ -323,7 +323,7 @@ class TransactionalProducer(Producer):
             task.result()
 
     async def _add_to_transaction(self, adding: dict[TopicPartition, _Delivery]) -> None:
-        """Add partitions to the transaction; unauthorized or deleted ones keep no other out."""
+        """Add partitions to the transaction; unauthorized or deleted partitions do not prevent the others."""
         failed = await self._coordinators.add_partitions(self._who, adding)
         for where, delivery in adding.items():
             error = failed.get(where)

@@ -20,7 +20,7 @@ class Problem:
     detail: str = ""  # what the client reported
 
     def __str__(self) -> str:
-        """Return one line for a terminal or a program."""
+        """Return the snapshot as text for a terminal or a program."""
         return self.detail or self.sentence
 
 

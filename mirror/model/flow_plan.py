@@ -171,7 +171,7 @@ class FlowPlan:
     def back(self) -> FlowPlan:
         """Return the known part of the reverse flow, for identity names in both directions.
 
-        That is its names and partitions.
+        These are its names and partitions.
         """
         swapped = (p._replace(topic_id=p.remote_id, remote_id=p.topic_id, upstream=()) for p in self.partitions)
         return replace(
@@ -215,7 +215,7 @@ class FlowPlan:
         return slot_of(self.name, place.topic, place.partition, tasks_max=self.tasks_max, slots=slots)
 
     def transactional_id(self, slot: int) -> str:
-        """Name of a slot's transactional producer: to open it fences the one before."""
+        """Name of a slot's transactional producer: opening it fences the earlier producer."""
         return f"{self.group}.{slot}"
 
     def filler_id(self, slot: int) -> str:

@@ -38,7 +38,7 @@ class OffsetMap:
     A: Runs are in the order of their source offsets, and of their target offsets.
     B: No two runs overlap, on either side.
     C: `translate` and `reverse` never lead past a record that was not read.
-    D: They lead past every record that was read, unless the map was thinned.
+    D: Translated offsets lie after every record that was read, unless the map was thinned.
 
     A newer run wins on the source's side: a batch that was repeated after a crash is best read where it was written last.
     It wins on the target's side: a repeated target offset means that the target's log was cut, or its topic recreated.

@@ -24,7 +24,7 @@ class PositionMetadata(NamedTuple):
     nothing with so many in-sync replicas; None: it appends, as far as is known. `sequence`: the number of the next batch;
     None: there is none yet. `epoch`: that of the source's leader that appended the record before the position. `upstream`:
     ids of the topics that the source's records came from, over any number of clusters (mirror.flows.upstream). `registered`:
-    from that target offset on, the producers of all that the flow wrote are in its registry
+    from that target offset on, the producers of all records of the flow are in its registry
     (mirror.replication.producer_registry); None: they are not.
     """
 

@@ -57,7 +57,7 @@ class Spread:
 
 @dataclass(slots=True)
 class Tally:
-    """What one window replicated of one partition."""
+    """The records of one partition that one window replicated."""
 
     records: int = 0
     bytes: int = 0

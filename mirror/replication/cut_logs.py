@@ -44,7 +44,7 @@ async def go_back_to_cuts(
 
     Args:
         plan: The flow.
-        partitions: Those of the window, as they were placed.
+        partitions: Partitions of the window, as they were placed.
         warn: Is called with what failed. A later window asks again.
         may_have_aborted: An aborted transaction may follow a cut, so logs that are long enough are read too.
     """

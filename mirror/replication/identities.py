@@ -123,7 +123,7 @@ def identified(
 
     Args:
         plan: Has the policy.
-        partition: Its `ids` are those of its position.
+        partition: The partition's `ids` are those of its position.
         now: The ids of its topics.
         logged_reasons: The lines that this process has logged of the partition.
         before: The plan has the replacement too: no later window needs to check.

@@ -36,8 +36,8 @@ class LedgerEntry(NamedTuple):
 class Ledger:
     """The gaps of one flow in one window.
 
-    A: A gap is in the ledger before a position after it is committed, or by the same transaction. After a crash between the two,
-       it is found again, and its record replaces itself.
+    A: A gap is in the ledger before a position after it is committed, or by the same transaction. After a crash between the
+        two, the gap is found again, and its record replaces the earlier one.
     B: A ledger that cannot be written delays no record: the log has its entries.
     """
 

@@ -29,8 +29,8 @@ def in_question(
     """Pause partitions whose batches may still arrive. Return the partitions whose targets may be ahead of their positions.
 
     Args:
-        partitions: Those of the window, as they were placed.
-        forgotten: Those without a position, which the target may have forgotten.
+        partitions: Partitions of the window, as they were placed.
+        forgotten: Partitions without a position, which the target may have forgotten.
         is_unclean: The last window ended, or may have ended, without committing all it wrote.
         has_gap: Positions may be older than the target's records: they are compared if the offset map alone shows the result.
     """
@@ -79,7 +79,7 @@ async def find_outcomes(
         warn: Gets errors.
 
     Returns:
-        False if the positions do not show the next window that it has to look again.
+        False if the committed positions do not make the next window compare again.
     """
     if not partitions:
         return True

@@ -175,7 +175,7 @@ class FetchState:
         self.read_replica, self.high_watermark = node, -1
 
     def follow_leader(self) -> None:
-        """Read from the leader again. Its high watermark must not be lower."""
+        """Read from the leader again. The high watermark must not be lower."""
         self.read_replica = None
 
     def see(self, high_watermark: int) -> None:

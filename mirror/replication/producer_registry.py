@@ -143,7 +143,7 @@ class BidirectionalState:
 
         Args:
             plan: The flow.
-            partitions: Those of the window, as they were placed.
+            partitions: Partitions of the window, as they were placed.
 
         Raises:
             KafkaError, TimeoutError: the target refuses them, or does not report its log ends.

@@ -90,7 +90,7 @@ class ReadAhead:
         self.let_go(partition)
 
     def take_out(self, partition: Partition) -> Batch:
-        """Remove the next batch from the queue. It is held until it has its outcome."""
+        """Remove the next batch from the queue. The batch counts until it has its outcome."""
         batch = partition.backlog.queue.popleft()
         partition.backlog.taken_bytes += len(batch.data)
         return batch

@@ -65,7 +65,7 @@ class Sending:
 
     @property
     def held_bytes(self) -> int:
-        """How much was read, and is not acknowledged."""
+        """Bytes of read records that are not acknowledged."""
         return self.read_ahead.held_bytes
 
     @property

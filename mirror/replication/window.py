@@ -459,7 +459,7 @@ def replicator_of(
     Args:
         plan: The flow.
         connections: Its clients.
-        partitions: Those of the window, as they were placed.
+        partitions: Partitions of the window, as they were placed.
         delivery: That of the window.
         tries_all: Also try partitions to which the target appended nothing, although its metadata show no change.
         logged_reasons: The lines that this process has logged of the partitions.

@@ -44,7 +44,7 @@ class Restarts:
         self._at_s: deque[float] = deque()
 
     def one_more(self) -> int:
-        """Count one now; return how many there were lately, including this one."""
+        """Count an event; return the number of recent events, including this one."""
         now_s = time.monotonic()
         self._at_s.append(now_s)
         while self._at_s[0] < now_s - self._within_s:

@@ -51,7 +51,7 @@ class PlanFile:
         self._read: tuple[tuple[int, int], Plan] | None = None
 
     def current(self) -> Plan:
-        """Return the plan of now."""
+        """Return the present plan."""
         found = self._path.stat()
         version = found.st_ino, found.st_mtime_ns
         if self._read is None or self._read[0] != version:

@@ -107,7 +107,7 @@ class Canary:
 
     @property
     def lost(self) -> int:
-        """How many of them the group has not read."""
+        """How many of the acknowledged records the group has not read."""
         return sum(value not in self.read for acked in self.acked.values() for value in acked)
 
     @property

@@ -120,7 +120,7 @@ def looked_ahead_without_source(scope: Scope, seen: Mapping[TopicPartition, Samp
         counts_of.setdefault(topic, []).append(missing(sample.position, sample))
     if not seen:
         warnings.append(
-            "this machine has no poll of kafka-mirror (mirror.state.dir): the number of missing records is unknown"
+            "this machine has no polls of the process (mirror.state.dir): the number of missing records is unknown"
         )
     try:
         Cluster(scope.source.alias, scope.flow.source_admin, within_s=ANSWERS_S).cluster_id()

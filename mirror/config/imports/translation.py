@@ -209,7 +209,7 @@ def _of_worker(alias: str, setting: Setting) -> Item:
 
 
 def _joined(items: Iterable[Item]) -> list[Item]:
-    """Return the items with one per line: the first one wins, and names those that differ."""
+    """Return the items with one per line: the first item wins and names the items that differ."""
     found: dict[object, Item] = {}
     for number, item in enumerate(items):
         key: object = item.key if item.is_line else number
