@@ -92,6 +92,7 @@ class FaultProxy:
         for task in tasks:
             task.cancel()
         self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.run_until_complete(asyncio.sleep(0))  # aborted transports close their sockets in the next turn
         self._loop.close()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -100,7 +101,7 @@ class FaultProxy:
             if self.is_down:
                 raise ConnectionRefusedError
             from_broker, to_broker = await asyncio.open_connection(HOST, self.upstream)
-        except OSError:
+        except (OSError, asyncio.CancelledError):  # the latter at the end, while a connection is being made
             writer.transport.abort()
             return
         link = Link(writer, to_broker)
