@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 SWITCH = 15  # the case without MirrorMaker, which has nothing like it
+LAST = 17
 
 
 def bench_parser() -> argparse.ArgumentParser:
@@ -13,7 +14,7 @@ def bench_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument(
         "--cases",
-        default=",".join(map(str, range(1, SWITCH + 1))),
+        default=",".join(map(str, range(1, LAST + 1))),
         help=f"numbers, comma between; {SWITCH}: how long a switch takes (default %(default)s)",
     )
     parser.add_argument("--rounds", type=int, default=3, help="runs of each side, in turns (default %(default)s)")

@@ -52,6 +52,18 @@ IN_TRANSACTIONS = (  # what transactions are there for; the rest does not know h
     "half-open connections to the target",
     *WITH_POSITIONS,
 )
+# At least once, a change runs one side of each pair; the simulation plays what it leaves out.
+OTHER_SIDES = (
+    "restart the target",
+    "freeze the source",
+    "stall the source's network",
+    "cut the source off",
+    "reset the source's connections",
+    "half-open connections to the source",
+    "a slow link to the source",
+    "seven bytes at a time to the target",
+    "a slow disk under the target",
+)
 IDENTICAL = ("kill -9 the mirror", "freeze the target")  # for each change; the simulation plays the others too
 BOUNDED = {
     MODES[0]: [fault for fault in FAULTS if fault not in ELSEWHERE and (fault in POINTS or fault not in KILL_POINTS)],
@@ -96,7 +108,7 @@ def _scene(mode: str, fault: str) -> ParameterSet:
     is_on_spark = mode == MODES[0] and fault in ON_SPARK
     group = f"matrix, {mode}: {'processes on Spark' if is_on_spark else _kind(fault)}"
     marks = [pytest.mark.xdist_group(group), *([pytest.mark.spark] if is_on_spark else [])]
-    if mode == MODES[2] and fault not in IDENTICAL:
+    if (mode == MODES[2] and fault not in IDENTICAL) or (mode == MODES[0] and fault in OTHER_SIDES):
         marks.append(pytest.mark.nightly)
     return pytest.param(mode, fault, marks=marks)
 
