@@ -44,7 +44,8 @@ class Case:
     name: str
     records: int
     size: int
-    partitions: int
+    partitions: int  # of each topic
+    topics: int = 1
     producer: dict[str, object] = field(default_factory=dict)
     busy: int | None = None  # produce only into the first so many partitions
     rate: int = 0
@@ -56,6 +57,10 @@ class Case:
     linger_ms: int = 0  # of the target's producer, on both sides
     limit: float = 0.0  # least share of what the brokers take from bare clients; 0: that is not measured
     targets: dict[str, float] = field(default_factory=dict)  # ratio ours / MirrorMaker 2
+
+    def topics_of(self, name: str) -> list[str]:
+        """Return the names of its topics."""
+        return [name] if self.topics == 1 else [f"{name}-{number:03}" for number in range(self.topics)]
 
 
 _BIG = {"linger.ms": 50, "batch.size": 262_144, "batch.num.messages": 10_000}
@@ -220,7 +225,8 @@ CASES = (
         name="10,000 partitions with a record each, then nothing flows",
         records=10_000,
         size=200,
-        partitions=10_000,
+        partitions=20,
+        topics=500,
         linger_ms=5,
         is_idle=True,
         targets={"CPU s": 1.0, "PSS MiB": 1.0},
@@ -282,7 +288,9 @@ class Bench:
 
     def produce(self, case: Case, topic: str) -> None:
         """Fill a topic with the case's records."""
-        create(self.source, topic, case.partitions)
+        topics = case.topics_of(topic)
+        for name in topics:
+            create(self.source, name, case.partitions)
         producer = Producer(
             {
                 "bootstrap.servers": self.source.bootstrap,
@@ -294,11 +302,14 @@ class Bench:
         # Half of each value is random hexadecimal digits and half repeats, as ids and field names in records do.
         digits, same = random.Random(7), b"x" * (case.size // 2)
         values = [digits.randbytes(case.size // 4).hex().encode() + same for _ in range(9973)]
-        run = max(1, min(100, case.records // case.partitions))  # records one after the other in a partition
+        run = max(1, min(100, case.records // (case.partitions * case.topics)))  # one after the other in a partition
         for n in range(case.records):
             while True:
                 try:
-                    producer.produce(topic, values[n % 9973], partition=(n // run) % case.partitions)
+                    place = (n // run) % (case.partitions * case.topics)
+                    producer.produce(
+                        topics[place // case.partitions], values[n % 9973], partition=place % case.partitions
+                    )
                     break
                 except BufferError:
                     producer.poll(0.05)
@@ -319,7 +330,7 @@ class Bench:
             source=alias,
             source_servers=servers,
             target_servers=self.target.bootstrap,
-            topics=topic,
+            topics=topic if case.topics == 1 else f"{topic}-.*",
             compression=case.compression,
             is_exactly_once=case.is_exactly_once,
             linger_ms=case.linger_ms,
@@ -367,20 +378,21 @@ class Bench:
 
     def _arrived(self, admin: Cluster, topic: str, case: Case) -> int:
         """Log ends together; under exactly once they count the markers of transactions too."""
-        ends = admin.end_offsets([(topic, p) for p in range(case.partitions)], read_committed=case.is_exactly_once)
+        places = [(name, p) for name in case.topics_of(topic) for p in range(case.partitions)]
+        ends = admin.end_offsets(places, read_committed=case.is_exactly_once)
         return sum(ends.values())
 
-    def _await_topic(self, topic: str) -> None:
+    def _await_topics(self, *topics: str) -> None:
         admin = AdminClient({"bootstrap.servers": self.target.bootstrap})
         deadline = time.monotonic() + START_WITHIN_S
-        while topic not in admin.list_topics(timeout=10).topics:
+        while missing := set(topics) - admin.list_topics(timeout=10).topics.keys():
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{topic} did not appear on the target within {START_WITHIN_S:.0f} s")
+                raise RuntimeError(f"{min(missing)} did not appear on the target within {START_WITHIN_S:.0f} s")
             time.sleep(0.05)
 
     def _backlog(self, case: Case, topic: str, meter: Meter, began: float) -> dict[str, float]:
         """Throughput and CPU between the first tenth and the last record: both sides have warmed up by then."""
-        self._await_topic(topic)
+        self._await_topics(topic)
         admin = Cluster("target", {"bootstrap.servers": self.target.bootstrap})
         first = tenth = None
         memory_at = 0.0
@@ -447,7 +459,7 @@ class Bench:
 
     def _idle(self, case: Case, remote: str, meter: Meter, began: float) -> dict[str, float]:
         """What it costs to wait, after the case's records have arrived."""
-        self._await_topic(remote)
+        self._await_topics(*case.topics_of(remote))
         start: dict[str, float] = {}
         if case.records:
             admin = Cluster("target", {"bootstrap.servers": self.target.bootstrap})
@@ -465,7 +477,7 @@ class Bench:
 
     def _live(self, case: Case, remote: str, meter: Meter, load: Callable[[float], None]) -> dict[str, float]:
         """Latency from the producer's clock to a reader of the target, under a load that lasts for so many seconds."""
-        self._await_topic(remote)
+        self._await_topics(remote)
         busy = case.busy or case.partitions
         isolation = "read_committed" if case.is_exactly_once else "read_uncommitted"
         with LatencyProbe(self.target.bootstrap, isolation=isolation) as probe:
