@@ -21,7 +21,7 @@ from metrics.recorder import Recorder
 from metrics.series import Labels
 from metrics.trend import TREND_FILE, Trend
 from mirror.errors import ClusterUnavailable
-from mirror.flows.flow import FlowState, led_flows
+from mirror.flows.flow import Due, FlowState, led_flows
 from mirror.kafka.cluster import Cluster
 from mirror.lag.first_unreplicated import FirstUnreplicated
 from mirror.lag.flow_lag import SETTLES_S, FlowLag
@@ -37,6 +37,9 @@ log = logging.getLogger("mirror")
 
 SAVE_EVERY_S = 30.0
 RETENTION_EVERY_S = 300.0
+SEARCH_EVERY_S = (
+    30.0  # how often to search for series that a late report brought back, after the partitions have changed
+)
 
 
 class SourceRetention:
@@ -246,6 +249,8 @@ class TrackedSeries:
         self._recorder = recorder
         self._poller = poller
         self._progress = progress
+        self._present: list[Labels] = []
+        self._search_due = Due()
 
     def share(self) -> None:
         """Record which slots this process serves, and how many processes share them."""
@@ -266,9 +271,11 @@ class TrackedSeries:
         """
         plans = [state.served() or state.plan for state in self._flows]
         present = [labels for plan in plans if plan is not None for labels in plan.labels.values()]
-        self._recorder.keep_only(present)
-        self._poller.keep_only(present)
-        self._progress.keep_only(present)
+        if present != self._present or self._search_due.take(SEARCH_EVERY_S):
+            self._present = present
+            self._recorder.keep_only(present)
+            self._poller.keep_only(present)
+            self._progress.keep_only(present)
         owned = {s.name: s.membership.owned if s.membership is not None else None for s in self._flows}
         unknown = {name for name, slots in owned.items() if slots is None}
         served, ours = {name for name, slots in owned.items() if slots} | unknown, led_flows(self._flows) | unknown
