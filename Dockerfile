@@ -14,7 +14,9 @@ FROM debian:bookworm-slim AS java
 RUN mkdir -p /usr/share/man/man1 && apt-get update \
  && apt-get install -y --no-install-recommends openjdk-17-jdk-headless binutils
 COPY docker/java-modules .
+# The plugin system-modules writes a class in an order that differs between two runs.
 RUN jlink --compress=2 --strip-debug --no-header-files --no-man-pages --output /opt/kafka-mirror/java \
+      --disable-plugin system-modules \
       --add-modules "$(grep -v '^#' java-modules | paste -sd,)"
 
 FROM python AS packages

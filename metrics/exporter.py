@@ -14,7 +14,7 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from metrics.exposition import Format, negotiated
-from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
+from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess, ServerTls
 from metrics.last_errors import LastErrors
 from metrics.process_status import ProcessStatus
 
@@ -51,11 +51,17 @@ class _Server(ThreadingMixIn, WSGIServer):
     """
 
     daemon_threads = True
+    tls: ServerTls | None = None
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._began_s: dict[socket.socket, float] = {}  # in order of their start; changed by each connection's thread
         self._lock = threading.Lock()
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection. Its thread does the TLS handshake: a silent client blocks no other."""
+        connection, address = super().get_request()
+        return (self.tls.wrap(connection) if self.tls is not None else connection), address
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Start a thread for a connection."""
@@ -116,12 +122,11 @@ def serve(
         PortTakenError: The address is in use or cannot be bound.
         OSError: The certificate cannot be used.
     """
-    tls = access.server_context()
+    tls = access.server_tls()
 
     application = _application(answer, is_ready, {"/errors": errors, STATUS_PATH: status}, access)
     server = _listening(host, range(port, port + tries), application)
-    if tls is not None:  # the request's thread does the handshake: a silent client blocks no other
-        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    server.tls = tls
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": STOPS_WITHIN_S}, name="metrics", daemon=True
     )

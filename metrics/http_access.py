@@ -5,12 +5,17 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import logging
+import socket
 import ssl
 import urllib.request
 from dataclasses import dataclass, field
+from pathlib import Path
 
 CHALLENGE = 'Basic realm="kafka-mirror"'  # of WWW-Authenticate, for requests without a login
 REFUSAL = b"user name and password required\n"
+
+log = logging.getLogger("mirror")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,18 +40,13 @@ class HttpAccess:
         """Whether a name and a password are required."""
         return bool(self.password)
 
-    def server_context(self) -> ssl.SSLContext | None:
-        """Return the TLS context of a server, None without a certificate.
+    def server_tls(self) -> ServerTls | None:
+        """Return the TLS of a server, None without a certificate.
 
         Raises:
             OSError: The files cannot be read, or are not a certificate and its key.
         """
-        if not self.certificate:
-            return None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.load_cert_chain(self.certificate, self.key or None)
-        return context
+        return ServerTls(self.certificate, self.key) if self.certificate else None
 
     def authorizes(self, authorization: str) -> bool:
         """Return whether an Authorization header (HTTP Basic) has the right login; compare in constant time."""
@@ -79,3 +79,48 @@ class HttpAccess:
         context.check_hostname = False  # only this certificate is trusted, for any host name
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         return context
+
+
+class ServerTls:
+    """Wraps connections of a server with the certificate that its file has now.
+
+    One thread uses it.
+    """
+
+    def __init__(self, certificate: str, key: str) -> None:
+        """Read the files; raise OSError if they cannot be used."""
+        self._files = (certificate, key or None)
+        self._seen = self._stamps()
+        self._context = self._read()
+
+    def wrap(self, connection: socket.socket) -> ssl.SSLSocket:
+        """Return an accepted connection within TLS, before its handshake.
+
+        If a file has changed, read the files again. If they cannot be used, log a warning and keep the old certificate.
+        """
+        before, self._seen = self._seen, self._stamps()
+        if before != self._seen:
+            try:
+                self._context = self._read()
+                log.info("mirror.http.tls: new connections use the certificate of the changed file")
+            except OSError as error:
+                log.warning("mirror.http.tls: a changed file cannot be used; the old certificate stays: %s", error)
+        return self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+
+    def _read(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(*self._files, password="")  # without one, OpenSSL prompts for it
+        return context
+
+    def _stamps(self) -> list[tuple[int, int, int] | None]:
+        return [_stamp(file) for file in self._files if file]
+
+
+def _stamp(file: str) -> tuple[int, int, int] | None:
+    """Return a fingerprint of a file's version, None if there is no file."""
+    try:
+        found = Path(file).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size

@@ -273,7 +273,7 @@ def _access(own: Layer) -> HttpAccess:
         key=values.text(key),
     )
     try:
-        access.server_context()
+        access.server_tls()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise refusal(

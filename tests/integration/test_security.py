@@ -22,7 +22,7 @@ from mirror.kafka.target import Target
 from mirror.model.record_batches import of_values, records
 from tests.integration.appliance import RunningAppliance, descendants
 from tests.integration.inspector import PAGES, SOON_MS, launched, needs_chromium, serving, visit
-from tests.integration.records import await_replicated, create, differences, end_offset, load, rows, write
+from tests.integration.records import await_replicated, create, differences, end_offset, flows, load, rows, write
 from tests.integration.secured import Party, Secured, canary, secured, set_password
 from tests.processes import kafka_mirror
 from tests.token_endpoint import TokenEndpoint
@@ -343,7 +343,7 @@ def listening(pids: Iterable[int]) -> Iterator[str]:
 @pytest.mark.nightly
 @pytest.mark.parametrize("mode", ["", "backup.exactly.once.source.support = enabled\n"], ids=["at least once", "once"])
 def test_a_password_changes_without_a_restart(primary, backup, party, topic, tmp_path, mode):
-    """Brokers and files get another password, and every connection is cut. All clients log in again."""
+    """Brokers and files get another password, and every connection is cut. All clients log in again, and both logs are equal."""
     create(primary, topic, 2)
     file, properties = tmp_path / "secrets.properties", party.scram() | {"security.protocol": "SASL_SSL"}
     providers = {
@@ -355,21 +355,24 @@ def test_a_password_changes_without_a_restart(primary, backup, party, topic, tmp
     extra += "".join(f"{key} = {value}\n" for key, value in providers.items()) + EVERYTHING + mode
     file.write_text(f"jaas = {properties['sasl.jaas.config']}\n")
     where = {"primary": primary.at("BOTH"), "backup": backup.at("BOTH")}
-    with RunningAppliance(tmp_path, topics=topic, extra=extra, **where) as appliance, load(primary, topic):
-        eventually(lambda: end_offset(backup, f"primary.{topic}", 0) > 100, 60, "records flow")
+    with RunningAppliance(tmp_path, topics=topic, extra=extra, **where) as appliance:
         try:
-            for cluster in (primary, backup):
-                set_password(cluster, "another")
-            file.write_text(f"jaas = {party.scram(password='another')['sasl.jaas.config']}\n")
-            for cluster in (primary, backup):
-                cluster.link.reset_all()
-            before = end_offset(backup, f"primary.{topic}", 0)
-            eventually(lambda: end_offset(backup, f"primary.{topic}", 0) > before + 300, 60, "records flow again")
-            cut_s = time.time()
-            heartbeat = "kafka_mirror_last_heartbeat_timestamp_seconds"
-            eventually(lambda: (appliance.gauge(heartbeat) or 0) > cut_s, 30, "heartbeats are written again")
-            create(primary, f"{topic}-late")
-            assert appliance.slots()
+            with load(primary, topic):
+                eventually(lambda: end_offset(backup, f"primary.{topic}", 0) > 100, 60, "records flow")
+                for cluster in (primary, backup):
+                    set_password(cluster, "another")
+                file.write_text(f"jaas = {party.scram(password='another')['sasl.jaas.config']}\n")
+                for cluster in (primary, backup):
+                    cluster.link.reset_all()
+                flows(backup, f"primary.{topic}", more=300, within_s=60, because="records flow again")
+                cut_s = time.time()
+                heartbeat = "kafka_mirror_last_heartbeat_timestamp_seconds"
+                eventually(lambda: (appliance.gauge(heartbeat) or 0) > cut_s, 30, "heartbeats are written again")
+                create(primary, f"{topic}-late")
+                assert appliance.slots()
+            for partition in (0, 1):
+                await_replicated(appliance, primary, topic, f"primary.{topic}", partition)
+            assert differences(primary, backup, topic, f"primary.{topic}") == []
         finally:
             for cluster in (primary, backup):
                 set_password(cluster, party.secrets["scram"])

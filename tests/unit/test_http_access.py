@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from starlette.requests import Request
@@ -90,6 +91,29 @@ def test_metrics_are_read_over_tls_with_a_login_and_ready_without(settings, cert
         with pytest.raises(OSError, match=r"Connection|closed|violation"):
             HttpAccess().read(address, "/metrics", timeout_s=5)
         assert access.read(address, "/metrics", timeout_s=5), "who speaks no TLS disturbs nobody"
+
+
+def test_new_connections_use_the_certificate_of_a_changed_file(certificate, caplog):
+    access, file = HttpAccess(certificate=certificate), Path(certificate)
+
+    def replaced(text: str) -> None:
+        (file.parent / "new.pem").write_text(text)
+        (file.parent / "new.pem").rename(file)
+
+    first = HttpAccess(certificate=str(file.with_name("first.pem")))
+    Path(first.certificate).write_text(file.read_text())
+    with serve(lambda _: b"up 1\n", "127.0.0.1", 0, is_ready=lambda: True, access=access) as port:
+        address = f"127.0.0.1:{port}"
+        assert first.read(address, "/ready", timeout_s=5) == "ready\n"
+        own, another = identity("127.0.0.1"), identity("127.0.0.1")
+        for bad in ("", own.pem, own.pem + another.key_pem):
+            replaced(bad)
+            assert first.read(address, "/ready", timeout_s=5) == "ready\n"
+        assert caplog.text.count("the old certificate stays") == 3
+        replaced(own.pem + own.key_pem)
+        assert access.read(address, "/ready", timeout_s=5) == "ready\n"
+        with pytest.raises(OSError, match="certificate verify failed"):
+            first.read(address, "/ready", timeout_s=5)
 
 
 @pytest.mark.parametrize(
