@@ -134,11 +134,11 @@ def _next_step(row: LagRow, errors: list[LastError]) -> None:
     flow = next(
         (each for each in settings().flows if name in ("", each.name) and each.source.alias == row.cluster), None
     )
-    reasons = [error.reason for error in errors if error.until_s is None and error.concerns(row.key)]
+    kinds = [error.kind for error in errors if error.until_s is None and error.concerns(row.key)]
     step = next_step(
         row,
         flow,
-        error=reasons[0] if reasons else "",
+        error=kinds[0] if kinds else None,
         file=file_name(),
         process=settings().mirror.metrics_address,
     )

@@ -30,6 +30,7 @@ from app.tables import (
 )
 from app.watch import Watch
 from dashboards.recording import recording
+from metrics.error_kind import ErrorKind
 from metrics.exporter import serve
 from metrics.lag_row import LagRow
 from metrics.last_errors import LastErrors
@@ -285,7 +286,9 @@ def test_the_partition_page_has_the_next_step_and_its_events(monkeypatch, tmp_pa
     file.write_text("clusters=a,b\na.bootstrap.servers=a:1\nb.bootstrap.servers=b:1\na->b.enabled=true\n")
     errors = LastErrors()
     reason = "the target refuses source offset 5 and on: MESSAGE_TOO_LARGE. Raise its max.message.bytes."
-    errors.record(("a", "b", "a.payments", "3"), reason, now_s=50.0)  # the window of the polls is 0 to 90 s
+    errors.record(
+        ("a", "b", "a.payments", "3"), reason, 50.0, ErrorKind.RECORD_TOO_LARGE
+    )  # the window of the polls is 0 to 90 s
     monkeypatch.setattr(Polls, "leader_changes", lambda *_: [LeaderChange(60.0, "b", 1, 2)])
     with serving(Recorder(), errors=errors.text) as port:
         own = {"flows": load(file).flows, "metrics_listen": ("127.0.0.1", port)}
