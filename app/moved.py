@@ -1,4 +1,4 @@
-"""Redirect addresses of earlier versions to the pages that replace them."""
+"""Redirect addresses of earlier versions, and names of the first page, to the pages that have them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-_PAGES = {"/lag": "/partitions", "/topic": "/topics"}
+from app.inspection import mirrors
+
+_FIRST = "/fleet" if len(mirrors()) > 1 else "/overview"  # Streamlit serves the first page at / only
+_PAGES = {"/lag": "/partitions", "/topic": "/topics", _FIRST: "/"}
 
 
 async def _moved(request: Request) -> RedirectResponse:

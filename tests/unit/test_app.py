@@ -270,6 +270,21 @@ def test_the_lag_page_filters_by_the_parameters_of_its_address(monkeypatch):
     )
 
 
+def test_the_order_of_rows_is_in_the_address(monkeypatch):
+    rows = (flow(), STALLED, consumer("audit", "payments", 3, offset=1, end=500))
+    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "partitions")
+    assert list(test.dataframe[0].value["Lag"]) == [45, 499, 0]
+    test.selectbox(key="sort").set_value("lag").run()
+    assert list(test.dataframe[0].value["Lag"]) == [499, 45, 0]
+
+
+def test_the_topic_page_searches_its_topics(monkeypatch):
+    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=(flow(), STALLED)), "topics")
+    assert len(test.dataframe[0].value) == 2
+    test.text_input(key="search").set_value("PAY").run()
+    assert list(test.dataframe[0].value["Topic"]) == ["payments"]
+
+
 def test_the_partition_page_draws_the_window_and_names_the_rule(monkeypatch):
     rows = (flow(), STALLED)
     test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "partition")
