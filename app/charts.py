@@ -96,7 +96,8 @@ def _marks(marks: pd.DataFrame) -> list[altair.Chart]:
 
 
 def _time(name: str) -> altair.X:
-    return altair.X(name, type="temporal", title=None)
+    hours_and_minutes = "timeFormat(datum.value, seconds(datum.value) ? ':%S' : '%H:%M')"  # 10:00, not 10 AM
+    return altair.X(name, type="temporal", title=None, axis=altair.Axis(labelExpr=hours_and_minutes))
 
 
 def _own_axis(name: str, title: str) -> altair.Y:

@@ -1,4 +1,4 @@
-"""Redirect addresses of earlier versions, and names of the first page, to the pages that have them."""
+"""Redirect old addresses, and the name of the first page."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from app.inspection import mirrors
-
-_FIRST = "/fleet" if len(mirrors()) > 1 else "/overview"  # Streamlit serves the first page at / only
-_PAGES = {"/lag": "/partitions", "/topic": "/topics", _FIRST: "/"}
+_PAGES = {"/lag": "/partitions", "/topic": "/topics"}
 
 
 async def _moved(request: Request) -> RedirectResponse:
@@ -17,4 +14,11 @@ async def _moved(request: Request) -> RedirectResponse:
     return RedirectResponse(_PAGES[request.url.path] + (f"?{query}" if query else ""))
 
 
-ROUTES = tuple(Route(path, _moved) for path in _PAGES)
+async def _first(request: Request) -> RedirectResponse:
+    query = request.url.query
+    return RedirectResponse("/" + (f"?{query}" if query else ""))
+
+
+def routes(*, is_fleet: bool) -> tuple[Route, ...]:
+    """Return the redirects. Streamlit serves the first page at / only."""
+    return *(Route(path, _moved) for path in _PAGES), Route("/fleet" if is_fleet else "/overview", _first)

@@ -77,7 +77,7 @@ def field(key: str) -> str:
 
 
 def search_field() -> None:
-    """Draw a field that filters rows while the viewer types, its content in the page's address."""
+    """Draw a search field that filters while the viewer types."""
     st.text_input("Search", key="search", bind="query-params", placeholder="part of any name", live=True, width=180)
 
 
