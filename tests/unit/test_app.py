@@ -251,6 +251,14 @@ def test_old_numbers_are_called_old():
     assert "60 s old" in watch.trouble(snapshot, snapshot.time_s + 60)[0].sentence
 
 
+def test_a_silent_cluster_has_one_warning_while_its_poll_waits():
+    silent = replace(HEALTHY, problems=(Problem("a does not respond"),))
+    watch = Watch(Polls(silent), every_s=0.5)
+    snapshot = watch.latest()
+    assert [each.sentence for each in watch.trouble(snapshot, snapshot.time_s + 8)] == ["a does not respond"]
+    assert len(watch.trouble(snapshot, snapshot.time_s + 60)) == 2
+
+
 def test_the_lag_page_filters_by_the_parameters_of_its_address(monkeypatch):
     rows = (flow(), STALLED, consumer(), consumer("audit", "payments", 3, offset=1, end=50))
     test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "partitions")
