@@ -67,8 +67,8 @@ def parsed(text: str) -> list[LastError]:
     """Parse `text`; raise ValueError if the text is something else."""
     try:
         errors = [LastError(**each) for each in json.loads(text)["errors"]]
+        for each in errors:
+            each.kind = _KINDS.get(each.kind, ErrorKind.OTHER)  # a later version may have more
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a list of errors: {error!r}") from error
-    for each in errors:
-        each.kind = _KINDS.get(each.kind, ErrorKind.OTHER)  # a later version may have more
     return errors
