@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from app.charts import lag_over_time
-from app.findings import limit, spent_on
+from app.findings import limit, spent_on, throttled
 from app.firing import concerns, draw_alerts
 from app.inspection import file_name, last_errors, process_status, settings, watch
 from app.marks import Mark, of_errors, of_leaders, of_process, of_prometheus, table
@@ -198,7 +198,8 @@ def _last_error(row: LagRow, errors: list[LastError]) -> None:
 def _limits(row: LagRow) -> None:
     """Show how the flow spends its time, as its process reports."""
     try:
-        said = limit(spent_on(process_status()).get(row.group, {}))
+        status = process_status()
+        said = ". ".join(filter(None, (limit(spent_on(status).get(row.group, {})), *throttled(status, row.group))))
     except OSError:
         st.write(f"**What limits {plain(row.group)}:** unknown, because the process does not respond.")
         return

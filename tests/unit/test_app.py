@@ -427,6 +427,16 @@ def test_a_group_shows_where_it_resumes_and_the_command(monkeypatch):
     assert test.code[-1].value == "kafka-mirror translate mirror.properties 'a->b' --group 'my shop'"
 
 
+def test_a_warning_is_no_failed_check(monkeypatch):
+    recorder = Recorder()
+    recorder.record_query("lane-0", is_active=True)
+    recorder.store.add("kafka_mirror_query_restarts_total", (), 3)
+    with serving(recorder) as port:
+        test = opened(monkeypatch, HEALTHY, "health", metrics_listen=("127.0.0.1", port))
+    assert [each.value for each in test.error] == []
+    assert test.warning[-1].value.endswith("checks; none failed.")
+
+
 def test_the_health_page_shows_failed_and_passed_checks(monkeypatch):
     recorder = Recorder()
     recorder.windows.record([report(turn=(30.0, 0))], now_s=1_700_000_000.0)
