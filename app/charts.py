@@ -64,7 +64,7 @@ def lag_over_time(
     layers = []
     if window_from is not None and not past.empty:
         span = pd.DataFrame({"from": [window_from], "to": [past["time"].max()], "rule": [rule]})
-        mark = altair.Chart(span).mark_rect(aria=False, opacity=0.15, color=TONES["warn"])
+        mark = altair.Chart(span).mark_rect(aria=False, opacity=0.15, color=TONES["idle"])
         layers.append(mark.encode(x=altair.X("from", type="temporal", title=None), x2="to", tooltip=["rule"]))
     area = altair.Chart(past.dropna(subset=["lag"])).mark_area(
         aria=False, line=True, opacity=0.25, point={"filled": True, "aria": False, "size": 18}
@@ -96,7 +96,8 @@ def _marks(marks: pd.DataFrame) -> list[altair.Chart]:
 
 
 def _time(name: str) -> altair.X:
-    return altair.X(name, type="temporal", title=None)
+    hours_and_minutes = "timeFormat(datum.value, seconds(datum.value) ? ':%S' : '%H:%M')"  # 10:00, not 10 AM
+    return altair.X(name, type="temporal", title=None, axis=altair.Axis(labelExpr=hours_and_minutes))
 
 
 def _own_axis(name: str, title: str) -> altair.Y:

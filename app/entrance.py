@@ -9,8 +9,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.starlette import App
 
 from app.api import ROUTES as API
-from app.inspection import settings
-from app.moved import ROUTES as MOVED
+from app.inspection import mirrors, settings
+from app.moved import routes
 from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
 
 _OPEN = "/_stcore/health"  # for the health check of the process that starts the app; it shows nothing
@@ -41,6 +41,6 @@ class Login:
 
 app = App(
     Path(__file__).with_name("main.py"),
-    routes=[*API, *MOVED],
+    routes=[*API, *routes(is_fleet=len(mirrors()) > 1)],
     middleware=[Middleware(Login, access=settings().mirror.http)],
 )

@@ -73,6 +73,15 @@ def limit(shares: Mapping[str, float]) -> str:
     return f"{activity.get(what, what)}, {share:.0%} of the time since the process started"
 
 
+def throttled(status: ProcessStatus, flow: str) -> list[str]:
+    """Return a sentence for each cluster whose quotas throttled a flow."""
+    return [
+        f"Quotas of cluster {sample.labels['cluster']} throttled the flow for {duration(sample.value)}"
+        for sample in status.samples(("kafka_mirror_throttled_seconds_total",))
+        if flow_of(sample.labels) == flow and sample.value
+    ]
+
+
 _Check = Callable[[Mapping[str, str], float, float], Finding | None]
 
 

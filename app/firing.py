@@ -78,7 +78,8 @@ def line(alert: FiringAlert, managers: list[str]) -> str:
 def subject(alert: FiringAlert) -> str:
     """Return the subject of an alert: its flow, and other labels that identify it."""
     flow = flow_of(alert.labels) if alert.labels.get("source") and alert.labels.get("target") else ""
-    return " ".join(part for part in (flow, *(alert.labels.get(label) for label in NAMED)) if part)
+    slot = f"slot {alert.labels['slot']}" if alert.labels.get("slot") else ""
+    return " ".join(part for part in (flow, *(alert.labels.get(label) for label in NAMED), slot) if part)
 
 
 def rows_link(alert: FiringAlert) -> str:

@@ -29,7 +29,9 @@ def page() -> None:
     known = sorted({cost.group for cost in failovers(watch().latest())})
     given = st.query_params.get("group")
     names = ["", *known] if given in (None, "", *known) else ["", given, *known]
-    st.selectbox("Group", names, key="group", bind="query-params", accept_new_options=True, width=320)
+    st.selectbox(
+        "Group", names, key="group", bind="query-params", placeholder="all", accept_new_options=True, width=320
+    )
     live(_draw)
 
 

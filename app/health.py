@@ -38,6 +38,8 @@ def _draw(_: Snapshot) -> None:
     failed = [finding for finding in found if finding.status is not Status.OK]
     if not failed:
         st.success(f"The process at {plain(address)} is healthy.", icon=":material/check_circle:")
+    elif max(finding.status for finding in failed) is Status.WARN:
+        st.warning(f"Warnings in {len(failed)} of {len(found)} checks; none failed.", icon=":material/warning:")
     else:
         st.error(f"{len(failed)} of {len(found)} checks failed.", icon=":material/error:")
     for finding in failed:

@@ -1,4 +1,4 @@
-"""Redirect addresses of earlier versions to the pages that replace them."""
+"""Redirect old addresses, and the name of the first page."""
 
 from __future__ import annotations
 
@@ -14,4 +14,11 @@ async def _moved(request: Request) -> RedirectResponse:
     return RedirectResponse(_PAGES[request.url.path] + (f"?{query}" if query else ""))
 
 
-ROUTES = tuple(Route(path, _moved) for path in _PAGES)
+async def _first(request: Request) -> RedirectResponse:
+    query = request.url.query
+    return RedirectResponse("/" + (f"?{query}" if query else ""))
+
+
+def routes(*, is_fleet: bool) -> tuple[Route, ...]:
+    """Return the redirects. Streamlit serves the first page at / only."""
+    return *(Route(path, _moved) for path in _PAGES), Route("/fleet" if is_fleet else "/overview", _first)

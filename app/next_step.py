@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import NamedTuple
 
+from metrics.error_kind import ErrorKind
 from metrics.lag_row import LagRow
 from metrics.partition_status import Status
 from mirror.config.properties import servers_of
@@ -18,13 +19,13 @@ class NextStep(NamedTuple):
     command: str
 
 
-def next_step(row: LagRow, flow: Flow | None, *, error: str, file: str, process: str) -> NextStep | None:
+def next_step(row: LagRow, flow: Flow | None, *, error: ErrorKind | None, file: str, process: str) -> NextStep | None:
     """Return the next step for a row, None if there is nothing to do.
 
     Args:
         row: The row of a flow or of another group.
         flow: The flow that reads or writes the partition, None if it is unknown.
-        error: Why the process has paused the partition, "" if it has not.
+        error: Kind of the error by which the process has paused the partition, None if it has not.
         file: Name of the settings file.
         process: Address of the process' metrics.
     """
@@ -35,30 +36,39 @@ def next_step(row: LagRow, flow: Flow | None, *, error: str, file: str, process:
         return NextStep(
             "See which member reads the partition.", f"{_tool('consumer-groups', flow)} --describe --group {group}"
         )
-    return _of_error(row, flow, error, file) or _of_status(row, flow, file, process)
+    return (_of_error(row, flow, error, file) if error else None) or _of_status(row, flow, file, process)
 
 
-def _of_error(row: LagRow, flow: Flow, error: str, file: str) -> NextStep | None:
+def _of_error(row: LagRow, flow: Flow, error: ErrorKind, file: str) -> NextStep | None:
     """Return the step that ends a pause; docs/runbook.md has the same ones."""
     remote, topic = shlex.quote(row.remote_topic), shlex.quote(row.topic)
     own = f"{shlex.quote(file)} {shlex.quote(flow.name)}"
-    if "MESSAGE_TOO_LARGE" in error:
+    if error is ErrorKind.RECORD_TOO_LARGE:
         return NextStep(
             "Raise max.message.bytes of the topic on the target above the size of its largest record. "
             "If the flow copies topic settings, raise that of the source's topic, too.",
             f"{_tool('configs', flow, is_target=True)} --alter --entity-type topics --entity-name {remote} "
             "--add-config max.message.bytes=BYTES",
         )
-    if "TOPIC_AUTHORIZATION_FAILED" in error:
+    if error is ErrorKind.TARGET_NOT_AUTHORIZED:
         return NextStep(
             "Allow the mirror's principal to write to the topic.",
             f"{_tool('acls', flow, is_target=True)} --add --allow-principal User:MIRROR --operation Write --topic {remote}",
         )
-    if "positions resume" in error:
-        return NextStep("Resume the topic.", f"kafka-mirror positions resume {own} --topic {topic}")
-    if "kafka-mirror positions" in error:
+    if error is ErrorKind.SOURCE_NOT_AUTHORIZED:
+        return NextStep(
+            "Allow the mirror's principal to read the topic.",
+            f"{_tool('acls', flow)} --add --allow-principal User:MIRROR --operation Read --topic {topic}",
+        )
+    if error is ErrorKind.OFFSETS_DIFFER:
+        return NextStep(
+            "Compare both logs. Then stop the mirror and create the remote topic again "
+            "(kafka-mirror positions reset --recreate), which deletes its records.",
+            f"kafka-mirror verify {own} --topic {topic}",
+        )
+    if error is ErrorKind.POSITION_REQUIRED:
         return NextStep("See the position, then set it.", f"kafka-mirror positions show {own} --topic {topic}")
-    if "no leader" in error or "in-sync" in error:
+    if error is ErrorKind.TARGET_UNAVAILABLE:
         return NextStep(
             "See which broker is missing, and start it.",
             f"{_tool('topics', flow, is_target=True)} --describe --topic {remote}",

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from app.charts import lag_over_time
-from app.findings import limit, spent_on
+from app.findings import limit, spent_on, throttled
 from app.firing import concerns, draw_alerts
 from app.inspection import file_name, last_errors, process_status, settings, watch
 from app.marks import Mark, of_errors, of_leaders, of_process, of_prometheus, table
@@ -134,11 +134,11 @@ def _next_step(row: LagRow, errors: list[LastError]) -> None:
     flow = next(
         (each for each in settings().flows if name in ("", each.name) and each.source.alias == row.cluster), None
     )
-    reasons = [error.reason for error in errors if error.until_s is None and error.concerns(row.key)]
+    kinds = [error.kind for error in errors if error.until_s is None and error.concerns(row.key)]
     step = next_step(
         row,
         flow,
-        error=reasons[0] if reasons else "",
+        error=kinds[0] if kinds else None,
         file=file_name(),
         process=settings().mirror.metrics_address,
     )
@@ -198,7 +198,8 @@ def _last_error(row: LagRow, errors: list[LastError]) -> None:
 def _limits(row: LagRow) -> None:
     """Show how the flow spends its time, as its process reports."""
     try:
-        said = limit(spent_on(process_status()).get(row.group, {}))
+        status = process_status()
+        said = ". ".join(filter(None, (limit(spent_on(status).get(row.group, {})), *throttled(status, row.group))))
     except OSError:
         st.write(f"**What limits {plain(row.group)}:** unknown, because the process does not respond.")
         return

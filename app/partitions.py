@@ -5,6 +5,7 @@ Alerts and dashboards link to it.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -12,7 +13,7 @@ import streamlit as st
 
 from app.inspection import watch
 from app.links import of_row
-from app.session import ROW_HEIGHT, columns, live, with_sparklines
+from app.session import ROW_HEIGHT, columns, live, search_field, with_sparklines
 from app.tables import narrowed, totals
 from metrics.lag_row import LagRow
 from metrics.partition_status import Status
@@ -25,6 +26,13 @@ LINES: dict[str, Callable[[LagRow], tuple[str, str]] | None] = {
     "partitions": None,
     "topics": lambda row: (row.group, row.topic),
     "groups": lambda row: (row.group, ""),
+}
+# Largest first; an unknown value is above all. Rows of the same value stay worst first.
+ORDERS: dict[str, Callable[[LagRow], float] | None] = {
+    "status": None,
+    "lag": lambda row: _descending(row.lag),
+    "time lag": lambda row: _descending(row.lag_seconds),
+    "in/s": lambda row: _descending(row.written_per_s),
 }
 
 
@@ -46,11 +54,15 @@ def _filters(snapshot: Snapshot) -> None:
         for label, key, names in (("Group", "group", groups), ("Topic", "topic", topics)):
             given = st.query_params.get(key)
             options = ["", *names] if given in (None, *names) else ["", given, *names]
-            st.selectbox(label, options, key=key, bind="query-params", accept_new_options=True, width=220)
+            st.selectbox(
+                label, options, key=key, bind="query-params", placeholder="all", accept_new_options=True, width=220
+            )
         st.text_input("Partition", key="partition", bind="query-params", width=80)
-        st.text_input("Search", key="search", bind="query-params", placeholder="part of any name", width=180)
-        st.selectbox("Status", ["", *(each.name for each in Status)], key="status", bind="query-params", width=130)
-        st.selectbox("Group rows by", list(LINES), key="lines", bind="query-params", width=170)
+        search_field()
+        statuses = ["", *(each.name for each in Status)]
+        st.selectbox("Status", statuses, key="status", bind="query-params", placeholder="all", width=130)
+        st.selectbox("Group rows by", list(LINES), key="lines", bind="query-params", width=130)
+        st.selectbox("Sort rows by", list(ORDERS), key="sort", bind="query-params", width=130)
         st.toggle("Only lagging", key="only_lagging", bind="query-params")
 
 
@@ -64,6 +76,8 @@ def _draw(snapshot: Snapshot) -> None:
             only_lagging=bool(state.get("only_lagging")),
         )
     )
+    if order := ORDERS[state.get("sort") or "status"]:
+        rows.sort(key=order)
     st.caption(f"{len(rows):,} of {len(snapshot.rows):,} rows")
     by = LINES[state.get("lines") or "partitions"]
     if by is None:
@@ -78,6 +92,10 @@ def _draw(snapshot: Snapshot) -> None:
             alt="Totals of the selected rows, worst first",
         )
     _exports(snapshot, rows)
+
+
+def _descending(value: float | None) -> float:
+    return -math.inf if value is None else -value
 
 
 def _rows(rows: Sequence[LagRow]) -> None:

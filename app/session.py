@@ -76,6 +76,11 @@ def field(key: str) -> str:
     return str(st.session_state.get(key) or "")
 
 
+def search_field() -> None:
+    """Draw a search field that filters while the viewer types."""
+    st.text_input("Search", key="search", bind="query-params", placeholder="part of any name", live=True, width=180)
+
+
 def columns(*, is_linked: bool = False) -> dict[str, Any]:
     """Return the configuration of the columns of the table of rows."""
     statuses = list(Status)

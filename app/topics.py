@@ -7,7 +7,7 @@ import streamlit as st
 from app.charts import bars
 from app.inspection import process_status
 from app.links import address
-from app.session import ROW_HEIGHT, columns, explained, field, fields, live, plain
+from app.session import ROW_HEIGHT, columns, explained, field, fields, live, plain, search_field
 from app.statuses import coloured
 from app.tables import differing_settings, narrowed, totals
 from metrics.lag_row import LagRow
@@ -23,6 +23,8 @@ def page() -> None:
     """Draw the page."""
     st.title("Topics", anchor=False)
     fields(("group", "Group"), ("topic", "Topic"))
+    if not field("topic"):
+        search_field()
     live(_draw)
 
 
@@ -30,7 +32,7 @@ def _draw(snapshot: Snapshot) -> None:
     group, topic = field("group"), field("topic")
     rows = narrowed(snapshot.rows, group=group, topic=topic)
     if not topic:
-        _all([row for row in rows if row.is_flow or group])
+        _all(narrowed((row for row in rows if row.is_flow or group), search=field("search")))
         return
     if not rows:
         st.info("No such topic now. Enter exact names, or search on the page Partitions.")
@@ -68,23 +70,23 @@ def _one(rows: list[LagRow]) -> None:
         f"{coloured(worst.status)} {plain(worst.group)}: {plain(worst.topic)} on {plain(worst.cluster)}", anchor=False
     )
     differing = _differing(worst) if worst.is_flow else None
-    metrics = st.columns(4 if differing is None else 5)
-    metrics[0].metric("Partitions", f"{len(rows):,}")
-    metrics[1].metric("Lagging", f"{sum(row.lag != 0 for row in rows):,}")
     unknown = sum(row.lag is None or row.status is Status.UNKNOWN for row in rows)
     known = [row.lag_seconds for row in rows if row.lag_seconds is not None]
-    metrics[2].metric("Records waiting", at_least(sum(row.lag or 0 for row in rows), unknown))
-    metrics[3].metric("Longest wait", duration(max(known)) if known else "unknown")
-    if differing is not None:
-        metrics[4].metric(
-            "Settings that differ", f"{differing:,}", help="'kafka-mirror plan' lists them with the reasons"
+    with st.container(horizontal=True):
+        st.metric("Partitions", f"{len(rows):,}", width=150)
+        st.metric("Lagging", f"{sum(row.lag != 0 for row in rows):,}", width=150)
+        st.metric("Records waiting", at_least(sum(row.lag or 0 for row in rows), unknown), width=150)
+        st.metric("Longest wait", duration(max(known)) if known else "unknown", width=150)
+        if differing is not None:
+            what = "'kafka-mirror plan' lists them with the reasons"
+            st.metric("Settings that differ", f"{differing:,}", help=what, width=180)
+    if any(row.lag for row in rows):
+        bars(
+            {row.partition: row.lag or 0 for row in rows},
+            x_title="partition",
+            y_title="records waiting",
+            description="Records waiting by partition; the table below has the values",
         )
-    bars(
-        {row.partition: row.lag or 0 for row in rows},
-        x_title="partition",
-        y_title="records waiting",
-        description="Records waiting by partition; the table below has the values",
-    )
     explained(rows, alt="The topic's partitions, worst first, and a link to the reason of each")
 
 

@@ -18,6 +18,7 @@ from mirror.lag.snapshot import Problem, RowTrends, Snapshot
 log = logging.getLogger("mirror")
 
 STALE_INTERVALS = 3
+SILENT_POLL_S = 15.0  # of a poll with a cluster that does not respond
 MOST_CHANGES = 100  # of the process, from responding to silent and back
 
 
@@ -93,6 +94,8 @@ class Watch:
         """Return the problems that make the values incomplete or old."""
         found = [*self._failures, *snapshot.problems]
         age_s = now_s - snapshot.time_s
-        if age_s > STALE_INTERVALS * self.every_s + 5:
+        # A poll waits for a cluster that does not respond, and the cluster has its own warning.
+        waits_s = SILENT_POLL_S if found else 5.0
+        if age_s > STALE_INTERVALS * self.every_s + waits_s:
             found.append(Problem(f"These values are {age_s:.0f} s old: the poll hangs, or a cluster responds slowly."))
         return found

@@ -6,8 +6,10 @@ import json
 import threading
 from dataclasses import asdict, dataclass
 
+from metrics.error_kind import ErrorKind
 from metrics.series import Labels
 
+_KINDS = {kind.value: kind for kind in ErrorKind}
 MOST = 1_000  # partitions; those that were paused longest ago are forgotten first
 
 
@@ -25,6 +27,7 @@ class LastError:
     reason: str
     since_s: float
     until_s: float | None = None
+    kind: ErrorKind = ErrorKind.OTHER  # an earlier version of the process reports none
 
     def concerns(self, labels: Labels) -> bool:
         """Return whether the partition has these labels: source, target, topic, partition."""
@@ -38,19 +41,19 @@ class LastErrors:
         self._lock = threading.Lock()
         self._found: dict[Labels, LastError] = {}
 
-    def record(self, labels: Labels, reason: str, now_s: float) -> None:
+    def record(self, labels: Labels, reason: str, now_s: float, kind: ErrorKind = ErrorKind.OTHER) -> None:
         """Record a window's pause reason of a partition; "" if it is not paused."""
         with self._lock:
             last = self._found.get(labels)
             is_paused = last is not None and last.until_s is None
             if last is not None and is_paused and reason:
-                last.reason = reason
+                last.reason, last.kind = reason, kind
             elif last is not None and is_paused:
                 last.until_s = now_s
             elif reason:
                 self._found.pop(labels, None)  # the newest is last
                 source, target, topic, partition = labels
-                self._found[labels] = LastError(source, target, topic, int(partition), reason, now_s)
+                self._found[labels] = LastError(source, target, topic, int(partition), reason, now_s, kind=kind)
                 if len(self._found) > MOST:
                     del self._found[next(iter(self._found))]
 
@@ -63,6 +66,9 @@ class LastErrors:
 def parsed(text: str) -> list[LastError]:
     """Parse `text`; raise ValueError if the text is something else."""
     try:
-        return [LastError(**each) for each in json.loads(text)["errors"]]
+        errors = [LastError(**each) for each in json.loads(text)["errors"]]
+        for each in errors:
+            each.kind = _KINDS.get(each.kind, ErrorKind.OTHER)  # a later version may have more
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a list of errors: {error!r}") from error
+    return errors

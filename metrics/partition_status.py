@@ -153,7 +153,7 @@ def judge(
 
 
 def _behind(records: int) -> str:
-    return f"{records} record{'' if records == 1 else 's'} behind"
+    return f"{records:,} record{'' if records == 1 else 's'} behind"
 
 
 class Seen(NamedTuple):

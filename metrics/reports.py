@@ -79,6 +79,7 @@ class WindowReport(NamedTuple):
     lost: int  # source offsets that were deleted before they were replicated
     rewinds: int
     reason: str  # why the partition is paused; "" if it is not
+    error_kind: str  # of metrics.error_kind.ErrorKind; "other" if it is not paused
     is_paused_by_operator: bool
     is_topic_in_question: bool
     are_offsets_identical: bool | None = None  # None: offsets are translated, or were not compared in this window

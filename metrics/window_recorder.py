@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from metrics.error_kind import ErrorKind
 from metrics.last_errors import LastErrors
 from metrics.reports import Measured, SlotReport, WindowReport
 from metrics.series import Labels, Pairs
@@ -81,7 +82,7 @@ class WindowRecorder:
             self._store.add("kafka_mirror_records_lost_total", labels, row.lost)
             self._store.add("kafka_mirror_offset_rewinds_total", labels, row.rewinds)
             by_error = bool(row.reason) and not row.is_paused_by_operator
-            self.last_errors.record(labels, row.reason if by_error else "", now_s)
+            self.last_errors.record(labels, row.reason if by_error else "", now_s, ErrorKind(row.error_kind))
             for name, value in zip(_RATES, (row.records / seconds, row.bytes / seconds), strict=True):
                 self._store.set(name, labels, value)
             for name, is_paused in zip(_PAUSES, (by_error, row.is_paused_by_operator), strict=True):

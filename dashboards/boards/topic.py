@@ -88,7 +88,7 @@ def _lag_and_rate() -> Row:
                 "Time until lag 0 at the present rates; no value while the topic is not catching up.",
                 "s",
                 Query(q.catch_up_seconds(), TOPIC),
-                may_be_empty="the topics are caught up",
+                may_be_empty="no topic is catching up",
             ),
             lines(
                 "Records in and copied",

@@ -6,6 +6,8 @@ from enum import Enum, auto
 
 from kio.schema.errors import ErrorCode as ErrorCode
 
+from metrics.error_kind import ErrorKind
+
 # After these, what is known of leaders and brokers is old.
 _STALE_METADATA = frozenset(
     {
@@ -197,6 +199,20 @@ def refusal(error: BaseException | None) -> str:
     """Return the target's objection, with advice if there is any."""
     advice = next((advice for codes, advice in _ADVICE if is_code(error, *codes)), "")
     return f"{_name(error)}. {advice}." if advice else _name(error)
+
+
+def target_error_kind(error: BaseException | None) -> ErrorKind:
+    """Return the kind of the target's objection."""
+    if is_code(error, *_TOO_LARGE):
+        return ErrorKind.RECORD_TOO_LARGE
+    if is_code(error, ErrorCode.topic_authorization_failed):
+        return ErrorKind.TARGET_NOT_AUTHORIZED
+    return ErrorKind.OTHER
+
+
+def source_error_kind(code: ErrorCode) -> ErrorKind:
+    """Return the kind of the code with which the source refuses a fetch."""
+    return ErrorKind.SOURCE_NOT_AUTHORIZED if code is ErrorCode.topic_authorization_failed else ErrorKind.OTHER
 
 
 def _name(error: BaseException | None) -> str:

@@ -17,7 +17,7 @@ from metrics.process_status import ProcessStatus
 from metrics.series import Labels
 from mirror.checkpoints.rules import State
 from mirror.lag.snapshot import Snapshot
-from mirror.lag.text import pluralized
+from mirror.lag.text import duration, pluralized
 from mirror.runtime.logs import first_few
 
 _SERVED = _STATES, _REREAD, _CHECKPOINTS, _DIFFERENCES, _SLOTS, _OWNED, _PROCESSES = tuple(
@@ -143,7 +143,7 @@ class FailoverReadiness:
             return goal
         if not self.records:
             return f"{goal}, nothing would be lost"
-        waited = "" if self.seconds is None else f", waiting for up to {self.seconds:.1f} s"
+        waited = "" if self.seconds is None else f", waiting for up to {duration(self.seconds)}"
         return f"{goal}, {pluralized(self.records, 'record')} would be lost{waited}"
 
     def plain(self) -> dict[str, object]:

@@ -303,4 +303,4 @@ def _memberless(row: LagRow) -> LagRow:
     """Return the row of a group without members: IDLE instead of STALL."""
     if row.status is not Status.STALL:
         return row
-    return replace(row, status=Status.IDLE, reason=f"{row.reason}; the group has no member")
+    return replace(row, status=Status.IDLE, reason=f"the group has no member; {row.reason}")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from metrics.error_kind import ErrorKind
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.fetcher import Source
 from mirror.kafka.internal_topics import COMMITTED
@@ -89,7 +90,9 @@ class Alignment:
         """Pause a partition whose offsets differ, before its records get other offsets."""
         assert partition.remote_log is not None
         partition.remote_log.diverged()
-        self.pauses.until_next_window(partition, f"{NOT_IDENTICAL}: {reason}. To continue, {ADVICE}")
+        self.pauses.until_next_window(
+            partition, f"{NOT_IDENTICAL}: {reason}. To continue, {ADVICE}", error=ErrorKind.OFFSETS_DIFFER
+        )
 
     async def run(self) -> None:
         """Compare logs until cancelled."""

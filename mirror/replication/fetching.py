@@ -16,7 +16,7 @@ from dataclasses import InitVar, dataclass
 
 from mirror.config.clients import FetchOptions
 from mirror.kafka.client import Purpose
-from mirror.kafka.errors import ErrorCode, FetchError, KafkaError, fetch_error, name_of
+from mirror.kafka.errors import ErrorCode, FetchError, KafkaError, fetch_error, name_of, source_error_kind
 from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Fetched, Source
@@ -300,7 +300,9 @@ class Fetching:
             partition.pause.retry(self._loop.time() + RETRY_S)
             await self.refresh()
         else:
-            self.pauses.back_off(partition, f"the source refuses the fetch: {name_of(code)}")
+            self.pauses.back_off(
+                partition, f"the source refuses the fetch: {name_of(code)}", error=source_error_kind(code)
+            )
 
     def _has_moved(self, node: int, partition: Partition) -> bool:
         """Return whether another leader is known: newer brokers name it when they refuse."""

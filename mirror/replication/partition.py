@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from metrics.error_kind import ErrorKind
 from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.metadata import id_of
 from mirror.kafka.protocol import EARLIEST
@@ -81,6 +82,7 @@ class PauseState:
     kind: Pause = Pause.NONE
     is_by_operator: bool = False
     lacks_topic: bool = False  # a cluster does not show its topic
+    error: ErrorKind = ErrorKind.OTHER
     _reason: str = ""
     _due_s: float | None = 0.0  # when it is tried again, by the loop's clock; None: `kind` shows what ends the pause
     _back_off_s: float = FIRST_BACK_OFF_S
@@ -95,9 +97,17 @@ class PauseState:
         """True if one of its topics was replaced or is hidden: the flow refreshes topics soon."""
         return self.kind is Pause.REPLACED or self.lacks_topic
 
-    def begin(self, kind: Pause, reason: str, due_s: float | None = None, *, lacks_topic: bool = False) -> None:
+    def begin(
+        self,
+        kind: Pause,
+        reason: str,
+        due_s: float | None = None,
+        *,
+        lacks_topic: bool = False,
+        error: ErrorKind = ErrorKind.OTHER,
+    ) -> None:
         """Pause the partition, up to a time of the loop's clock if one is given."""
-        self.kind, self._reason, self._due_s, self.lacks_topic = kind, reason, due_s, lacks_topic
+        self.kind, self._reason, self._due_s, self.lacks_topic, self.error = kind, reason, due_s, lacks_topic, error
 
     def set_by_operator(self, *, is_paused: bool) -> None:
         """Pause or resume the partition as an operator wants."""
@@ -114,7 +124,7 @@ class PauseState:
 
     def end(self) -> None:
         """End the pause, not an operator's."""
-        self.kind, self._reason, self._due_s, self.lacks_topic = Pause.NONE, "", 0.0, False
+        self.begin(Pause.NONE, "", 0.0)
         self._back_off_s = FIRST_BACK_OFF_S
 
     def is_due(self, now_s: float) -> bool:
@@ -497,7 +507,7 @@ class Partition:
         `before`: the plan has the replacement too.
         """
         self.identity = Identity.REPLACED_BEFORE if before else Identity.REPLACED
-        self.pause.begin(Pause.REPLACED, reason)
+        self.pause.begin(Pause.REPLACED, reason, error=ErrorKind.POSITION_REQUIRED)
 
     def fetched_from(self, max_bytes: int) -> FetchPosition:
         """Return the fetch position, with the topic id of the committed position if known."""

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from metrics.error_kind import ErrorKind
 from mirror.kafka.errors import has_too_few_replicas, is_absent, standstill
 from mirror.kafka.producer import NotAppendedError, UncertainError
 from mirror.kafka.target import Target
@@ -63,7 +64,7 @@ class Pauses:
         self._unsaid: dict[str, list[str]] = {}  # by reason: partitions that the next line of the log is about
         self._at_standstill = {p for p in self.partitions if p.in_sync is not None and p.pause.kind is Pause.NONE}
         for partition in self._at_standstill:
-            partition.pause.begin(Pause.STANDSTILL, STANDS_STILL)
+            partition.pause.begin(Pause.STANDSTILL, STANDS_STILL, error=ErrorKind.TARGET_UNAVAILABLE)
         for partition in self.partitions:
             if partition.assigned.is_loop:
                 self.until_next_window(partition, GOES_ROUND)
@@ -78,19 +79,23 @@ class Pauses:
             topic = partition.assigned.topic
             partition.pause.set_by_operator(is_paused=pattern is not None and _is_meant(pattern, topic))
 
-    def back_off(self, partition: Partition, reason: str, *, lacks_topic: bool = False) -> None:
+    def back_off(
+        self, partition: Partition, reason: str, *, lacks_topic: bool = False, error: ErrorKind = ErrorKind.OTHER
+    ) -> None:
         """Try a partition again after a while, from the last acknowledged offset on."""
         due_s = self._loop.time() + partition.pause.next_back_off_s()
-        self._pause(partition, Pause.BACK_OFF, reason, due_s, lacks_topic=lacks_topic)
+        self._pause(partition, Pause.BACK_OFF, reason, due_s, lacks_topic=lacks_topic, error=error)
 
-    def refused(self, partition: Partition, reason: str) -> None:
+    def refused(self, partition: Partition, reason: str, error: ErrorKind = ErrorKind.OTHER) -> None:
         """Back off as for a refused record, and record the partition in the ledger."""
         partition.record_gap(Effect.REFUSED, Cause.REFUSAL, partition.acked, None, reason)
-        self.back_off(partition, reason)
+        self.back_off(partition, reason, error=error)
 
-    def until_next_window(self, partition: Partition, reason: str, *, lacks_topic: bool = False) -> None:
+    def until_next_window(
+        self, partition: Partition, reason: str, *, lacks_topic: bool = False, error: ErrorKind = ErrorKind.OTHER
+    ) -> None:
         """Leave a partition to the next window."""
-        self._pause(partition, Pause.NEXT_WINDOW, reason, lacks_topic=lacks_topic)
+        self._pause(partition, Pause.NEXT_WINDOW, reason, lacks_topic=lacks_topic, error=error)
 
     def absent(self, partition: Partition) -> None:
         """Pause a partition that is not there on the target."""
@@ -113,7 +118,7 @@ class Pauses:
         reason = f"{STANDS_STILL}: {standstill(error.why)}"
         if self.logged_reasons.record(self.name, partition.assigned, reason):
             self._say_soon(partition, reason)
-        self._pause(partition, Pause.STANDSTILL, reason)
+        self._pause(partition, Pause.STANDSTILL, reason, error=ErrorKind.TARGET_UNAVAILABLE)
         self._at_standstill.add(partition)
 
     def end_standstills(self) -> None:
@@ -143,10 +148,11 @@ class Pauses:
         due_s: float | None = None,
         *,
         lacks_topic: bool = False,
+        error: ErrorKind = ErrorKind.OTHER,
     ) -> None:
         self.read_ahead.clear(partition)
         partition.rewind()
-        partition.pause.begin(pause, reason, due_s, lacks_topic=lacks_topic)
+        partition.pause.begin(pause, reason, due_s, lacks_topic=lacks_topic, error=error)
         if self.logged_reasons.record(self.name, partition.assigned, reason):
             assigned = partition.assigned
             log.error("%s: %s-%d paused: %s", self.name, assigned.topic, assigned.partition, reason)

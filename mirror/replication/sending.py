@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mirror.handover.lease import LeaseTerm
-from mirror.kafka.errors import KafkaError, knows_no_such_producer, may_be_of_one_record, refusal
+from mirror.kafka.errors import KafkaError, knows_no_such_producer, may_be_of_one_record, refusal, target_error_kind
 from mirror.kafka.producer import NotAppendedError, ProducerClosedError, UncertainError, WithdrawnError
 from mirror.kafka.protocol import NO_OFFSET
 from mirror.kafka.target import Target
@@ -271,7 +271,9 @@ class Sending:
             # What the other partitions took comes again; of the sequences of this producer one has a hole now.
             self.needs_new_producer = True
             self.pauses.refused(
-                partition, f"the target refuses a batch from source offset {partition.acked} on: {errors[0]}"
+                partition,
+                f"the target refuses a batch from source offset {partition.acked} on: {errors[0]}",
+                target_error_kind(errors[0]),
             )
         else:
             self._refused(partition, sent[failed[0]], errors[0])
@@ -294,7 +296,9 @@ class Sending:
             self.repacking.split(partition, outgoing)
         else:
             self.pauses.refused(
-                partition, f"the target refuses source offset {partition.acked} and on: {refusal(error)}"
+                partition,
+                f"the target refuses source offset {partition.acked} and on: {refusal(error)}",
+                target_error_kind(error),
             )
 
     def _producer_failed(self, partition: Partition, error: KafkaError) -> None:

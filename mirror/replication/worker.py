@@ -92,6 +92,7 @@ def _report(
         lost=tally.lost,
         rewinds=tally.rewinds,
         reason=partition.pause.reason,
+        error_kind=partition.pause.error.value,
         is_paused_by_operator=partition.pause.is_by_operator,
         is_topic_in_question=partition.pause.is_topic_in_question,
         are_offsets_identical=None if partition.remote_log is None else partition.remote_log.is_identical,

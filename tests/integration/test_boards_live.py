@@ -30,6 +30,7 @@ pytestmark = pytest.mark.skipif(
 )
 PANELS = [(board, panel) for board in boards() for row in board.rows for panel in row.panels]
 FAILOVER = "kafka-mirror-failover"
+FAILOVER_ANSWERS = ("Planned switch", "Loss if the source is lost now", "Failover check")
 RECORDED = 'count by (__name__) ({__name__=~"source_target.*"})'
 OF_LOG_ENDS = {PRODUCED, FLOW_PRODUCED, LAG, FLOW_LAG}  # which nobody knows while the source is down
 
@@ -220,3 +221,31 @@ def test_every_variable_of_the_boards_lists_something(healthy):
             elif variable["type"] == "query":
                 selector, label = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["definition"]).groups()
                 assert healthy.query(f"count by ({label}) ({filled_in(selector)})"), json.dumps(variable)
+
+
+def test_a_chosen_topic_is_the_only_one_on_its_board(stalled):
+    topic = [panel for board, panel in PANELS if board.uid == "kafka-mirror-topic"]
+    (waiting,) = [panel for panel in topic if panel.title == "Records waiting" and panel.kind == "stat"]
+
+    def chosen(name: str, **more: str) -> float:
+        (series,) = stalled.query(filled_in(waiting.queries[0].expr, topic=name, **more))
+        return float(series["value"][1])
+
+    assert chosen("a.t") > 0
+    assert chosen("a.u") == 0
+    shown = {
+        series["metric"].get("topic", "a.u")
+        for panel in topic
+        for query in panel.queries
+        for series in stalled.query(filled_in(query.expr, topic="a.u"))
+    }
+    assert shown == {"a.u"}
+
+
+def test_a_chosen_flow_is_the_only_one_of_the_failover_answers(stalled):
+    answers = [p for board, p in PANELS if board.uid == FAILOVER and p.title in FAILOVER_ANSWERS]
+    assert len(answers) == len(FAILOVER_ANSWERS)
+    for panel in answers:
+        (query,) = panel.queries
+        assert stalled.query(filled_in(query.expr, source="a", target="b"))
+        assert stalled.query(filled_in(query.expr, source="b", target="a")) == []

@@ -30,6 +30,7 @@ from app.tables import (
 )
 from app.watch import Watch
 from dashboards.recording import recording
+from metrics.error_kind import ErrorKind
 from metrics.exporter import serve
 from metrics.lag_row import LagRow
 from metrics.last_errors import LastErrors
@@ -250,6 +251,14 @@ def test_old_numbers_are_called_old():
     assert "60 s old" in watch.trouble(snapshot, snapshot.time_s + 60)[0].sentence
 
 
+def test_a_silent_cluster_has_one_warning_while_its_poll_waits():
+    silent = replace(HEALTHY, problems=(Problem("a does not respond"),))
+    watch = Watch(Polls(silent), every_s=0.5)
+    snapshot = watch.latest()
+    assert [each.sentence for each in watch.trouble(snapshot, snapshot.time_s + 8)] == ["a does not respond"]
+    assert len(watch.trouble(snapshot, snapshot.time_s + 60)) == 2
+
+
 def test_the_lag_page_filters_by_the_parameters_of_its_address(monkeypatch):
     rows = (flow(), STALLED, consumer(), consumer("audit", "payments", 3, offset=1, end=50))
     test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "partitions")
@@ -269,6 +278,21 @@ def test_the_lag_page_filters_by_the_parameters_of_its_address(monkeypatch):
     )
 
 
+def test_the_order_of_rows_is_in_the_address(monkeypatch):
+    rows = (flow(), STALLED, consumer("audit", "payments", 3, offset=1, end=500))
+    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "partitions")
+    assert list(test.dataframe[0].value["Lag"]) == [45, 499, 0]
+    test.selectbox(key="sort").set_value("lag").run()
+    assert list(test.dataframe[0].value["Lag"]) == [499, 45, 0]
+
+
+def test_the_topic_page_searches_its_topics(monkeypatch):
+    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=(flow(), STALLED)), "topics")
+    assert len(test.dataframe[0].value) == 2
+    test.text_input(key="search").set_value("PAY").run()
+    assert list(test.dataframe[0].value["Topic"]) == ["payments"]
+
+
 def test_the_partition_page_draws_the_window_and_names_the_rule(monkeypatch):
     rows = (flow(), STALLED)
     test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "partition")
@@ -285,7 +309,9 @@ def test_the_partition_page_has_the_next_step_and_its_events(monkeypatch, tmp_pa
     file.write_text("clusters=a,b\na.bootstrap.servers=a:1\nb.bootstrap.servers=b:1\na->b.enabled=true\n")
     errors = LastErrors()
     reason = "the target refuses source offset 5 and on: MESSAGE_TOO_LARGE. Raise its max.message.bytes."
-    errors.record(("a", "b", "a.payments", "3"), reason, now_s=50.0)  # the window of the polls is 0 to 90 s
+    errors.record(
+        ("a", "b", "a.payments", "3"), reason, 50.0, ErrorKind.RECORD_TOO_LARGE
+    )  # the window of the polls is 0 to 90 s
     monkeypatch.setattr(Polls, "leader_changes", lambda *_: [LeaderChange(60.0, "b", 1, 2)])
     with serving(Recorder(), errors=errors.text) as port:
         own = {"flows": load(file).flows, "metrics_listen": ("127.0.0.1", port)}
@@ -399,6 +425,16 @@ def test_a_group_shows_where_it_resumes_and_the_command(monkeypatch):
     assert (place["Topic on the target"], place["Resumes at"], place["Offset on the source"]) == ("a.payments", 28, 35)
     assert place["Read since the checkpoint"] == 5
     assert test.code[-1].value == "kafka-mirror translate mirror.properties 'a->b' --group 'my shop'"
+
+
+def test_a_warning_is_no_failed_check(monkeypatch):
+    recorder = Recorder()
+    recorder.record_query("lane-0", is_active=True)
+    recorder.store.add("kafka_mirror_query_restarts_total", (), 3)
+    with serving(recorder) as port:
+        test = opened(monkeypatch, HEALTHY, "health", metrics_listen=("127.0.0.1", port))
+    assert [each.value for each in test.error] == []
+    assert test.warning[-1].value.endswith("checks; none failed.")
 
 
 def test_the_health_page_shows_failed_and_passed_checks(monkeypatch):

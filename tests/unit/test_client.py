@@ -17,6 +17,7 @@ import confluent_kafka
 import pytest
 import uvloop
 
+from metrics.error_kind import ErrorKind
 from mirror.config.clients import ClientOptions, client_options
 from mirror.config.sasl import Login
 from mirror.kafka import client as clients
@@ -30,6 +31,8 @@ from mirror.kafka.errors import (
     NoAnswerError,
     NotConnectedError,
     UnsupportedError,
+    source_error_kind,
+    target_error_kind,
 )
 from mirror.kafka.messages import Request, make
 from mirror.kafka.metadata import Metadata, PartitionState, id_of, id_text, request_for
@@ -512,3 +515,22 @@ def test_socket_buffers_have_the_sizes_of_the_settings():
             assert await sizes(server, {"send.buffer.bytes": "-1"}) == await sizes(server, {})
 
     on_loop(run, of_workers=True)
+
+
+@pytest.mark.parametrize(
+    ("code", "of_target", "of_source"),
+    [
+        (ErrorCode.message_too_large, ErrorKind.RECORD_TOO_LARGE, ErrorKind.OTHER),
+        (ErrorCode.record_list_too_large, ErrorKind.RECORD_TOO_LARGE, ErrorKind.OTHER),
+        (
+            ErrorCode.topic_authorization_failed,
+            ErrorKind.TARGET_NOT_AUTHORIZED,
+            ErrorKind.SOURCE_NOT_AUTHORIZED,
+        ),
+        (ErrorCode.invalid_record, ErrorKind.OTHER, ErrorKind.OTHER),
+    ],
+)
+def test_a_refusal_has_a_kind_by_its_code(code, of_target, of_source):
+    assert target_error_kind(BrokerError(code)) is of_target
+    assert source_error_kind(code) is of_source
+    assert target_error_kind(None) is ErrorKind.OTHER

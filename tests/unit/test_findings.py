@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.findings import findings, limit, spent_on
+from app.findings import findings, limit, spent_on, throttled
 from metrics.last_errors import LastError
 from metrics.partition_status import Status
 from tests.status_text import status_of
@@ -92,3 +92,12 @@ def test_a_paused_partition_has_one_finding_with_its_error():
     (older,) = findings(status_of(line), 2.0)
     assert older.sentence.endswith("the log shows the reason.")
     assert findings(status_of(""), 2.0, [replace(error, until_s=1.5)]) == []
+
+
+def test_quotas_that_throttled_a_flow_are_named():
+    lines = [
+        f'kafka_mirror_throttled_seconds_total{{{FLOW},cluster="{name}"}} {s}\n' for name, s in (("a", 0), ("b", 9))
+    ]
+    status = status_of("".join(lines))
+    assert throttled(status, "a->b") == ["Quotas of cluster b throttled the flow for 9.0 s"]
+    assert throttled(status, "b->a") == []

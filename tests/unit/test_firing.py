@@ -67,6 +67,14 @@ def test_a_silence_matches_all_labels_of_the_alert():
 def test_an_alert_that_names_no_row_has_no_rows():
     down = alert({"alertname": "KafkaMirrorDown", "severity": "critical"})
     assert (rows_link(down), subject(down)) == ("", "")
+
+
+def test_alerts_of_two_slots_have_two_subjects():
+    of_slot = {"alertname": "Late", "source": "a", "target": "b", "slot": "1"}
+    assert subject(alert(of_slot)) == "a->b slot 1"
+
+
+def test_an_alert_of_a_group_has_its_rows():
     assert rows_link(alert({"alertname": "Some", "source": "a", "target": "b", "group": "g&h"})).endswith("group=g%26h")
 
 

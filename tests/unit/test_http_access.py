@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from starlette.requests import Request
 
-from app.moved import ROUTES as MOVED
+from app.moved import routes
 from metrics import exporter
 from metrics.exporter import MOST_CONNECTIONS, SILENT_S, serve
 from metrics.http_access import HttpAccess
@@ -171,10 +171,12 @@ def test_the_inspector_asks_pages_and_websockets_alike(monkeypatch, tmp_path):
     [
         ("/lag", "source=a&target=b&topic=a.t", "/partitions?source=a&target=b&topic=a.t"),
         ("/topic", "", "/topics"),
+        ("/overview", "refresh=5+s", "/?refresh=5+s"),
+        ("/fleet", "", "/"),
     ],
 )
 def test_addresses_of_earlier_versions_redirect(path, query, location):
-    (route,) = [route for route in MOVED if route.path == path]
+    (route,) = [route for route in routes(is_fleet=path == "/fleet") if route.path == path]
     request = Request({"type": "http", "path": path, "query_string": query.encode(), "headers": []})
     response = asyncio.run(route.endpoint(request))
     assert (response.status_code, response.headers["location"]) == (307, location)

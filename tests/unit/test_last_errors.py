@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from metrics.error_kind import ErrorKind
 from metrics.last_errors import MOST, LastError, LastErrors, parsed
 
 PLACE = ("a", "b", "a.t", "3")
@@ -32,6 +33,20 @@ def test_the_newest_are_first_and_the_oldest_are_forgotten():
     found = parsed(errors.text())
     assert len(found) == MOST
     assert (found[0].partition, found[1].partition, found[-1].partition) == (7, MOST + 4, 5)
+
+
+def test_an_error_has_the_kind_of_its_newest_reason():
+    errors = LastErrors()
+    errors.record(PLACE, "no leader", 1.0, ErrorKind.TARGET_UNAVAILABLE)
+    errors.record(PLACE, "MESSAGE_TOO_LARGE", 2.0, ErrorKind.RECORD_TOO_LARGE)
+    (found,) = parsed(errors.text())
+    assert (found.kind, found.since_s) == (ErrorKind.RECORD_TOO_LARGE, 1.0)
+
+
+@pytest.mark.parametrize("kind", ["", ', "kind": "of a later version"'])
+def test_an_error_of_another_version_has_no_special_kind(kind):
+    text = '{"errors": [{"source": "a", "target": "b", "topic": "t", "partition": 0, "reason": "x", "since_s": 1%s}]}'
+    assert parsed(text % kind)[0].kind is ErrorKind.OTHER
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"errors": [{"x": 1}]}', "[]"])

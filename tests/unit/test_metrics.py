@@ -48,6 +48,7 @@ def report(topic="a.t", partition=0, *, records=4, reason="", is_paused_by_opera
         lost=0,
         rewinds=0,
         reason=reason,
+        error_kind="record_too_large" if reason else "other",
         is_paused_by_operator=is_paused_by_operator,
         is_topic_in_question=False,
         of_slot=SlotReport(lease_wait_ms, takeovers) if lease_wait_ms is not None else None,

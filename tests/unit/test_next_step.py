@@ -8,12 +8,10 @@ from dataclasses import replace
 import pytest
 
 from app.next_step import next_step
+from metrics.error_kind import ErrorKind
 from metrics.partition_status import Status
 from mirror.config.load import load
-from mirror.model.paused_topics import REASON
 from tests.unit.test_app import HOSTILE, STALLED, consumer, flow
-
-TOO_LARGE = "the target refuses source offset 5 and on: MESSAGE_TOO_LARGE. Raise its max.message.bytes."
 
 
 @pytest.fixture
@@ -23,7 +21,7 @@ def a_to_b(tmp_path):
     return load(file).flows[0]
 
 
-def step_of(row, own, error=""):
+def step_of(row, own, error=None):
     return next_step(row, own, error=error, file="mirror.properties", process="127.0.0.1:9404")
 
 
@@ -31,14 +29,23 @@ def step_of(row, own, error=""):
     ("error", "command"),
     [
         (
-            TOO_LARGE,
+            ErrorKind.RECORD_TOO_LARGE,
             "kafka-configs.sh --bootstrap-server b:1 --alter --entity-type topics --entity-name a.payments "
             "--add-config max.message.bytes=BYTES",
         ),
-        (REASON, "kafka-mirror positions resume mirror.properties 'a->b' --topic payments"),
-        ("no leader", "kafka-topics.sh --bootstrap-server b:1 --describe --topic a.payments"),
-        ("something else", "curl -s http://127.0.0.1:9404/errors"),
-        ("", "curl -s http://127.0.0.1:9404/errors"),
+        (
+            ErrorKind.SOURCE_NOT_AUTHORIZED,
+            "kafka-acls.sh --bootstrap-server a:1 --add --allow-principal User:MIRROR --operation Read --topic payments",
+        ),
+        (
+            ErrorKind.TARGET_NOT_AUTHORIZED,
+            "kafka-acls.sh --bootstrap-server b:1 --add --allow-principal User:MIRROR --operation Write --topic a.payments",
+        ),
+        (ErrorKind.TARGET_UNAVAILABLE, "kafka-topics.sh --bootstrap-server b:1 --describe --topic a.payments"),
+        (ErrorKind.POSITION_REQUIRED, "kafka-mirror positions show mirror.properties 'a->b' --topic payments"),
+        (ErrorKind.OFFSETS_DIFFER, "kafka-mirror verify mirror.properties 'a->b' --topic payments"),
+        (ErrorKind.OTHER, "curl -s http://127.0.0.1:9404/errors"),
+        (None, "curl -s http://127.0.0.1:9404/errors"),
     ],
 )
 def test_an_error_has_its_command(a_to_b, error, command):

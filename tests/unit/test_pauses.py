@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from metrics.error_kind import ErrorKind
 from mirror.config.clients import produce_options
 from mirror.kafka.errors import BrokerError, ErrorCode
 from mirror.kafka.producer import NotAppendedError
@@ -121,6 +122,7 @@ def test_a_standstill_ends_when_the_targets_metadata_show_a_change(error, replic
 
     played(scene, one)
     assert one.pause.reason.startswith("the target accepts no writes for it: ")
+    assert one.pause.error is ErrorKind.TARGET_UNAVAILABLE
     assert one.committed is None, "the next window is to know of it"
 
 

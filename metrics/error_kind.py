@@ -1,0 +1,17 @@
+"""Name the kinds of errors that pause a partition. Programs decide by the kind; texts may change."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class ErrorKind(StrEnum):
+    """Why a partition is paused. The values are those of `/errors`."""
+
+    OTHER = "other"
+    RECORD_TOO_LARGE = "record_too_large"  # the target's max.message.bytes is smaller
+    SOURCE_NOT_AUTHORIZED = "source_not_authorized"
+    TARGET_NOT_AUTHORIZED = "target_not_authorized"
+    TARGET_UNAVAILABLE = "target_unavailable"  # no leader, or too few in-sync replicas
+    POSITION_REQUIRED = "position_required"  # a topic was created again: an operator sets the position
+    OFFSETS_DIFFER = "offsets_differ"  # of a topic whose offsets must be identical
