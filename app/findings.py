@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from metrics.error_kind import ErrorKind
 from metrics.last_errors import LastError
 from metrics.objective import FRESH_S
 from metrics.partition_status import Status
@@ -24,6 +25,7 @@ class Finding(NamedTuple):
 
 def findings(status: ProcessStatus, now_s: float, errors: Iterable[LastError] = ()) -> list[Finding]:
     """Return the results of all checks, worst first; `errors` are the reasons of paused partitions."""
+    errors = [error for error in errors if error.kind is not ErrorKind.PAUSED_BY_OPERATOR]  # which is no failed check
     found = [_paused(error) for error in errors if error.until_s is None]
     explained = {(error.source, error.target, error.topic, str(error.partition)) for error in errors}
     found += [

@@ -66,6 +66,11 @@ def _of_error(row: LagRow, flow: Flow, error: ErrorKind, file: str) -> NextStep 
             "(kafka-mirror positions reset --recreate), which deletes its records.",
             f"kafka-mirror verify {own} --topic {topic}",
         )
+    if error is ErrorKind.PAUSED_BY_OPERATOR:
+        return NextStep(
+            "Ask who has paused the topic. If nothing speaks against it, resume it.",
+            f"kafka-mirror positions resume {own} --topic {topic}",
+        )
     if error is ErrorKind.POSITION_REQUIRED:
         return NextStep("See the position, then set it.", f"kafka-mirror positions show {own} --topic {topic}")
     if error is ErrorKind.TARGET_UNAVAILABLE:

@@ -1,4 +1,4 @@
-"""Name the kinds of errors that pause a partition. Programs decide by the kind; texts may change."""
+"""Name the kinds of reasons for which a partition is paused. Programs decide by the kind; texts may change."""
 
 from __future__ import annotations
 
@@ -14,4 +14,5 @@ class ErrorKind(StrEnum):
     TARGET_NOT_AUTHORIZED = "target_not_authorized"
     TARGET_UNAVAILABLE = "target_unavailable"  # no leader, or too few in-sync replicas
     POSITION_REQUIRED = "position_required"  # a topic was created again: an operator sets the position
+    PAUSED_BY_OPERATOR = "paused_by_operator"
     OFFSETS_DIFFER = "offsets_differ"  # of a topic whose offsets must be identical

@@ -82,7 +82,8 @@ class WindowRecorder:
             self._store.add("kafka_mirror_records_lost_total", labels, row.lost)
             self._store.add("kafka_mirror_offset_rewinds_total", labels, row.rewinds)
             by_error = bool(row.reason) and not row.is_paused_by_operator
-            self.last_errors.record(labels, row.reason if by_error else "", now_s, ErrorKind(row.error_kind))
+            kind = ErrorKind.PAUSED_BY_OPERATOR if row.is_paused_by_operator else ErrorKind(row.error_kind)
+            self.last_errors.record(labels, row.reason, now_s, kind)
             for name, value in zip(_RATES, (row.records / seconds, row.bytes / seconds), strict=True):
                 self._store.set(name, labels, value)
             for name, is_paused in zip(_PAUSES, (by_error, row.is_paused_by_operator), strict=True):

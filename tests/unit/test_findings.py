@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.findings import findings, limit, spent_on, throttled
+from metrics.error_kind import ErrorKind
 from metrics.last_errors import LastError
 from metrics.partition_status import Status
 from tests.status_text import status_of
@@ -82,6 +83,11 @@ def test_the_limit_is_the_activity_that_takes_most_time():
     )
     assert spent_on(status_of(text)).keys() == {"a->b"}
     assert limit({}) == ""
+
+
+def test_a_pause_by_an_operator_is_no_failed_check():
+    error = LastError("a", "b", "a.t", 4, "paused by its operator", 1.0, kind=ErrorKind.PAUSED_BY_OPERATOR)
+    assert findings(status_of(""), 2.0, [error]) == []
 
 
 def test_a_paused_partition_has_one_finding_with_its_error():

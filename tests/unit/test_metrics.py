@@ -10,8 +10,10 @@ import pytest
 from pyspark.sql import Row
 
 from metrics.catalogue import CATALOGUE, RECORD_SECONDS
+from metrics.error_kind import ErrorKind
 from metrics.exporter import PortTakenError, serve
 from metrics.exposition import exposition
+from metrics.last_errors import parsed
 from metrics.listener import MirrorQueryListener, Stream, reports
 from metrics.partition_status import Status
 from metrics.recorder import Recorder
@@ -96,6 +98,8 @@ def test_a_pause_by_an_operator_is_not_counted_as_an_error():
         for name in ("partition_paused", "partition_paused_by_operator")
     )
     assert (paused, by_operator) == ([1.0, 0.0], [0.0, 1.0])
+    kinds = {error.reason: error.kind for error in parsed(recorder.windows.last_errors.text())}
+    assert kinds == {"too large": ErrorKind.RECORD_TOO_LARGE, "by hand": ErrorKind.PAUSED_BY_OPERATOR}
 
 
 def test_offsets_stay_as_they_were_compared_last_until_they_are_compared_again():

@@ -33,6 +33,7 @@ def step_of(row, own, error=None):
             "kafka-configs.sh --bootstrap-server b:1 --alter --entity-type topics --entity-name a.payments "
             "--add-config max.message.bytes=BYTES",
         ),
+        (ErrorKind.PAUSED_BY_OPERATOR, "kafka-mirror positions resume mirror.properties 'a->b' --topic payments"),
         (
             ErrorKind.SOURCE_NOT_AUTHORIZED,
             "kafka-acls.sh --bootstrap-server a:1 --add --allow-principal User:MIRROR --operation Read --topic payments",
