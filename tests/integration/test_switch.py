@@ -349,7 +349,7 @@ def test_blockers_of_a_switch_are_named_and_an_abort_reverts_it(tmp_path, topic)
             followed(first, "  still written:")
             second = clusters.run("switch", FLOW, "--yes", "--fence", "none")
             assert second.returncode == 2
-            assert "Two never conduct at once" in second.stderr
+            assert "now. Wait until it ends." in second.stderr
             ended(first, by_force=True)
         assert clusters.run("switch", FLOW, "--abort").returncode == 0
         (run,) = json.loads(clusters.run("switches", FLOW, "--json").stdout)["runs"]

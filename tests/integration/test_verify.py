@@ -59,7 +59,7 @@ def test_mirrored_records_are_compared_and_differences_are_found(primary, backup
     assert done.returncode == 1, done.stdout + done.stderr
     assert f"{topic}-0 offset 11007 ({remote} offset 11007): key " in done.stdout
     assert [line[2:5] for line in table_of(done.stdout)[:2]] == [["20000", "1", "0"], ["0", "0", "20000"]]
-    assert "no enabled flow; expected one of primary->backup" in verify_other(appliance)
+    assert "is not an enabled flow; expected one of primary->backup" in verify_other(appliance)
     goes_on_comparing(appliance, remote, tmp_path / "verify.log")
 
 

@@ -17,7 +17,7 @@ from mirror.kafka.appender import FencedError, NoTopicError
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.messages import answers, make
 from mirror.model.record_batches import HEADER, batches, records
-from tests.unit.fake_broker import BrokerInAThread, FakeBroker
+from tests.unit.fake_broker import METADATA, BrokerInAThread, FakeBroker
 from tests.wire import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, PRODUCE
 
 OK = ErrorCode.none
@@ -134,6 +134,13 @@ def test_an_append_waits_for_replicas(cluster, log, monkeypatch):
     log.codes = [ErrorCode.not_enough_replicas] * 50  # longer than the producer retries
     cluster.append("t", [(b"k", b"v")])
     assert [value for *_, value in log.records] == [b"v"]
+
+
+def test_an_append_ends_with_an_error_if_another_thread_closes_the_cluster(cluster, broker):
+    broker.handlers[METADATA] = lambda request, version: None
+    Timer(0.3, cluster.close).start()
+    with pytest.raises(ClusterUnavailable, match="closed"):
+        cluster.append("t", [(b"k", b"v")])
 
 
 @pytest.mark.parametrize(
