@@ -68,7 +68,7 @@ def _of_error(row: LagRow, flow: Flow, error: ErrorKind, file: str) -> NextStep 
         )
     if error is ErrorKind.PAUSED_BY_OPERATOR:
         return NextStep(
-            "Ask who has paused the topic. If nothing speaks against it, resume it.",
+            "Find out who paused the topic, and why. Then resume it.",
             f"kafka-mirror positions resume {own} --topic {topic}",
         )
     if error is ErrorKind.POSITION_REQUIRED:

@@ -1,4 +1,4 @@
-"""Select the flow and the partitions that a command names: one enabled flow, and partitions of it."""
+"""Select the enabled flow, and its partitions, that a command names."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from mirror.errors import MirrorError
 from mirror.kafka.client import Client
-from mirror.kafka.errors import ErrorCode, NoAnswerError, NotConnectedError, is_code
+from mirror.kafka.errors import ErrorCode, NoAnswerError, is_code
 from mirror.kafka.internal_topics import REQUEST_BYTES
 from mirror.kafka.kept_client import KeptClient
 from mirror.kafka.producer import TAKE_BACK_S, NotAppendedError, Producer, UncertainError
@@ -102,8 +102,6 @@ class Appender:
                 yield time.monotonic() + within_s
         except BaseException as error:
             await self._drop()
-            if isinstance(error, asyncio.CancelledError):
-                raise NotConnectedError("the client was closed meanwhile") from error
             if isinstance(error, TimeoutError):
                 raise NoAnswerError(f"no answer within {within_s:.0f} s") from error
             why = error.why if isinstance(error, UncertainError) else error

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 from types import ModuleType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from mirror.config.clients import ClientOptions
 from mirror.kafka.connection import Connection, connected
@@ -24,6 +24,7 @@ from mirror.kafka.metadata import Broker, Metadata, request_for
 from mirror.kafka.protocol import ApiKey
 
 log = logging.getLogger("mirror")
+Result = TypeVar("Result")
 
 # Java's reconnect.backoff.ms and its max: a broker that is down or refuses the login is not asked hundreds of times.
 FIRST_S, LONGEST_S = 0.05, 1.0
@@ -234,7 +235,7 @@ class Client:
             opening = asyncio.get_running_loop().create_task(self._open(node, purpose))
             opening.add_done_callback(lambda task: self._on_open(node, purpose, task))
             self._opening[node, purpose] = opening
-        return await asyncio.shield(opening)
+        return await _shielded(opening)
 
     def _on_open(self, node: int, purpose: Purpose, task: asyncio.Task[Connection]) -> None:
         self._opening.pop((node, purpose), None)
@@ -300,7 +301,7 @@ class Client:
 
     async def refresh(self) -> None:
         """Request metadata and wait for the response."""
-        await asyncio.shield(self._refresh())
+        await _shielded(self._refresh())
 
     def refresh_soon(self) -> None:
         """Request metadata without waiting for the response."""
@@ -311,8 +312,8 @@ class Client:
         """Wait for metadata that are requested after this call."""
         if self._refreshing is not None:
             with contextlib.suppress(KafkaError):
-                await asyncio.shield(self._refreshing)
-        await asyncio.shield(self._refresh())
+                await _shielded(self._refreshing)
+        await _shielded(self._refresh())
 
     def _refresh(self) -> asyncio.Task[None]:
         if self._refreshing is None:
@@ -370,6 +371,20 @@ class Client:
                 if connection.failure is not None or is_old:
                     del self._connections[key]
                     connection.close()
+
+
+async def _shielded(task: asyncio.Task[Result]) -> Result:
+    """Return a task's result; a caller that is cancelled leaves it running.
+
+    Raises:
+        NotConnectedError: the task was cancelled, because its client was closed meanwhile.
+    """
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if (caller := asyncio.current_task()) is not None and caller.cancelling():
+            raise
+        raise NotConnectedError("this client is closed") from None
 
 
 def _coordinator_of(kind: CoordinatorType, key: str) -> Request:

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
@@ -65,6 +65,28 @@ class Case:
 
 _BIG = {"linger.ms": 50, "batch.size": 262_144, "batch.num.messages": 10_000}
 _LIVE = {"p50 ms": 1.0, "p95 ms": 1.0, "p99 ms": 1.0, "CPU s": 1.0, "PSS MiB": 1.0}
+_STEADY = Case(
+    number=4,
+    name="latency at 500 records/s, 8 partitions",
+    records=0,
+    size=200,
+    partitions=8,
+    rate=500,
+    producer={"linger.ms": 0},
+    targets=_LIVE,
+)
+_WIDE = Case(
+    number=12,
+    name="wide: 2,000 partitions, 200 busy, 500 records/s",
+    records=0,
+    size=200,
+    partitions=2000,
+    busy=200,
+    rate=500,
+    seconds=40,
+    producer={"linger.ms": 0},
+    targets={"p99 ms": 1.0, "CPU s": 1.0, "PSS MiB": 1.0},
+)
 CASES = (
     Case(
         number=1,
@@ -95,16 +117,7 @@ CASES = (
         compression="none",
         targets={"records/s": 2.0},
     ),
-    Case(
-        number=4,
-        name="latency at 500 records/s, 8 partitions",
-        records=0,
-        size=200,
-        partitions=8,
-        rate=500,
-        producer={"linger.ms": 0},
-        targets=_LIVE,
-    ),
+    _STEADY,
     Case(
         number=5,
         name="200 partitions, 10 busy, 500 records/s",
@@ -175,18 +188,7 @@ CASES = (
         producer=_BIG,
         targets={"records/s": 3.0, "CPU s/M": 1 / 3},
     ),
-    Case(
-        number=12,
-        name="wide: 2,000 partitions, 200 busy, 500 records/s",
-        records=0,
-        size=200,
-        partitions=2000,
-        busy=200,
-        rate=500,
-        seconds=40,
-        producer={"linger.ms": 0},
-        targets={"p99 ms": 1.0, "CPU s": 1.0, "PSS MiB": 1.0},
-    ),
+    _WIDE,
     Case(
         number=13,
         name="idle: nothing flows, 8 partitions",
@@ -196,30 +198,8 @@ CASES = (
         is_idle=True,
         targets={"CPU s": 1.0, "PSS MiB": 1.0},
     ),
-    Case(
-        number=14,
-        name="latency at 500 records/s, 8 partitions, linger 5 ms",
-        records=0,
-        size=200,
-        partitions=8,
-        rate=500,
-        linger_ms=5,
-        producer={"linger.ms": 0},
-        targets=_LIVE,
-    ),
-    Case(
-        number=16,
-        name="wide: 2,000 partitions, 200 busy, 500 records/s, linger 5 ms",
-        records=0,
-        size=200,
-        partitions=2000,
-        busy=200,
-        rate=500,
-        seconds=40,
-        linger_ms=5,
-        producer={"linger.ms": 0},
-        targets={"p99 ms": 1.0, "CPU s": 1.0, "PSS MiB": 1.0},
-    ),
+    replace(_STEADY, number=14, name=f"{_STEADY.name}, linger 5 ms", linger_ms=5),
+    replace(_WIDE, number=16, name=f"{_WIDE.name}, linger 5 ms", linger_ms=5),
     Case(
         number=17,
         name="10,000 partitions with a record each, then nothing flows",

@@ -441,6 +441,21 @@ def test_a_closed_client_sends_no_request():
     played(scene)
 
 
+def test_a_caller_that_waits_for_metadata_of_a_closed_client_gets_an_error():
+    async def scene(server: FakeBroker, client: Client) -> None:
+        server.held = asyncio.Event()
+        waiting, cancelled = (asyncio.create_task(client.refresh()) for _ in range(2))
+        await asyncio.sleep(TURNS_S)
+        cancelled.cancel()
+        await client.close()
+        with pytest.raises(NotConnectedError, match="closed"):
+            await waiting
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+
+    played(scene)
+
+
 def test_metadata_with_an_older_leader_epoch_changes_nothing():
     """KIP-320: brokers learn of a new leader one after the other."""
     metadata = Metadata()
