@@ -14,13 +14,15 @@ from mirror.kafka.errors import ErrorCode, NoAnswerError, is_code
 from mirror.kafka.internal_topics import REQUEST_BYTES
 from mirror.kafka.kept_client import KeptClient
 from mirror.kafka.producer import TAKE_BACK_S, NotAppendedError, Producer, UncertainError
-from mirror.kafka.transaction_coordinators import StuckError
 from mirror.kafka.transactional_producer import TransactionalProducer
 from mirror.model.record_batches import Outgoing, of_values
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime import background
 
 TRANSACTION_MS = 30_000  # a transaction is committed at once; a broker aborts that of a process that died
+LAST_ENDS_S = (
+    15.0  # the transaction before has no spare id to leave it to; less than a call takes, so the error names the reason
+)
 NEW_TOPIC_S, LOOK_S = 5.0, 0.1  # how long the brokers may take to show a new topic; between two attempts
 
 Records = Iterable[tuple[bytes, bytes | None]]
@@ -54,17 +56,13 @@ class Appender:
                 client,
                 transactional_id=transactional_id,
                 transaction_timeout_ms=TRANSACTION_MS,
+                stuck_s=LAST_ENDS_S,
                 **_common(client),
             )
             # A batch without a response is sent again until it has one: an abort needs a new epoch, which fences a successor.
             producer.gives_up_uncertain = False
             self._producer = producer
-            while True:
-                try:
-                    await producer.open()
-                    break
-                except StuckError:  # the transaction of a writer that died waits for its partition
-                    await asyncio.sleep(LOOK_S)
+            await producer.open()
 
     async def append(self, place: TopicPartition, records: Records, *, timestamp_ms: int, within_s: float) -> None:
         """Append (key, value) records to a partition.

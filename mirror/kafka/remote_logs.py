@@ -17,6 +17,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.internal_topics import REQUEST_BYTES
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.kafka.target import Target
+from mirror.kafka.transaction_coordinators import StuckError
 from mirror.model.identical_offsets import FILLER_RECORDS, Fill, Log, filler, filler_of_next_transaction
 from mirror.model.topic_partition import TopicPartition
 
@@ -26,6 +27,10 @@ MARKER_S = 5.0  # for a transaction's markers to appear in all logs
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.001, 0.05
 LEAST_FILLER = 1_000
 _TOO_LARGE = (ErrorCode.message_too_large, ErrorCode.record_list_too_large)
+
+
+class NotSettledError(KafkaError):
+    """An earlier transaction may still write a marker."""
 
 
 class WrongEndError(KafkaError):
@@ -57,35 +62,61 @@ class RemoteLogs:
         self._waiting: dict[TopicPartition, _Gap] = {}
         self._filling: asyncio.Task[None] | None = None
         self._is_fenced = False
+        self._compared: set[TopicPartition] = set()  # since the fence: nothing else can have filled them
+        self._unsettled: set[TopicPartition] = set()  # of a transaction that may not have ended
+        self._turn = asyncio.Lock()  # one transaction, or fence, at a time
         self._most = FILLER_RECORDS
         self.is_closed = False
 
     def begin_window(self) -> None:
-        """Fence this slot's earlier transactions before the next one.
+        """Fence this slot's earlier transactions before the next comparison.
 
         Another process may have served it meanwhile.
         """
         self._is_fenced = False
 
-    async def fence(self, others: Iterable[str]) -> None:
-        """End the transactions that this slot, or some other transactional ids, left open; raises KafkaError.
+    async def settle(
+        self, places: Collection[TopicPartition], open_elsewhere: Iterable[str] | None
+    ) -> set[TopicPartition]:
+        """End earlier transactions before logs are compared, and fence another process of this slot.
 
-        After that, their batches are in the logs, or never will be.
+        Args:
+            places: Partitions that are compared next; only these can be filled.
+            open_elsewhere: Other transactional ids that may have open transactions, after an unclean end; None after a clean one.
+
+        Returns:
+            The partitions that get no marker of an earlier transaction any more. After a clean end, one partition that accepts no
+            marker does not hold up the others. A coordinator that does not hear that a marker is written writes it again.
+
+        Raises:
+            KafkaError: the coordinator refuses, or does not respond.
         """
-        await self._fence()
-        for name in others:
-            other = _filler(self._options, name)
-            try:
-                await other.open(())
-                await other.fence()
-            finally:
-                await other.close()
+        async with self._turn:
+            if not self._is_fenced:
+                try:
+                    await self._fence()
+                except StuckError:
+                    if open_elsewhere is not None:
+                        raise
+                    return set(places) - self._unsettled
+            for name in open_elsewhere or ():
+                await self._fence_other(name)
+            self._compared.update(places)
+            return set(places)
+
+    async def _fence_other(self, name: str) -> None:
+        other = _filler(self._options, name)
+        try:
+            await other.open(())
+            await other.fence()
+        finally:
+            await other.close()
 
     def fill(self, place: TopicPartition, fill: Fill, timestamp_ms: int) -> asyncio.Future[int]:
         """Occupy the first offsets of a gap, as many as one transaction can.
 
         Returns:
-            A future with the end of the log then, or with a KafkaError: then the end is not known.
+            A future with the end of the log then, or with a KafkaError: then the log has to be compared again.
         """
         gap = _Gap(fill, timestamp_ms, asyncio.get_running_loop().create_future())
         self._waiting[place] = gap
@@ -117,9 +148,10 @@ class RemoteLogs:
         while self._waiting:
             gaps, self._waiting = self._waiting, {}
             try:
-                await self._fill(gaps)
+                async with self._turn:
+                    await self._fill(gaps)
             except (KafkaError, OSError, TimeoutError) as error:
-                self._is_fenced = False  # the next one ends what this one left open
+                self._is_fenced = False  # the next fence ends what this one left open
                 for gap in gaps.values():
                     gap.failed(error if isinstance(error, KafkaError) else KafkaError(repr(error)))
             finally:
@@ -128,19 +160,31 @@ class RemoteLogs:
 
     async def _fill(self, gaps: Mapping[TopicPartition, _Gap]) -> None:
         await self._filler.open({topic for topic, _ in gaps})
-        if not self._is_fenced:
-            await self._fence()
+        gaps = {place: gap for place, gap in gaps.items() if self._is_fillable(place, gap)}
+        if not gaps:
+            return
+        self._unsettled |= gaps.keys()
         self._filler.begin_transaction()
         try:
             filled = await self._write(gaps)
         finally:
             await self._filler.abort_transaction()
+        await self._filler.await_markers()
+        self._unsettled.clear()
         await self._await_ends(gaps, {place: gaps[place].fill.start + records + 1 for place, records in filled.items()})
+
+    def _is_fillable(self, place: TopicPartition, gap: _Gap) -> bool:
+        if self._is_fenced and place in self._compared:
+            return True
+        gap.failed(NotSettledError(f"an earlier transaction of {self.name} has not ended"))
+        return False
 
     async def _fence(self) -> None:
         await self._filler.open(())
         await self._filler.fence()
         self._is_fenced = True
+        self._compared.clear()
+        self._unsettled.clear()
 
     async def _write(self, gaps: Mapping[TopicPartition, _Gap]) -> dict[TopicPartition, int]:
         """Write filler, and return how many records each partition got. What fails is given up."""
@@ -164,7 +208,7 @@ class RemoteLogs:
         return {place: sum(found) for place, found in sizes.items() if place not in refused}
 
     async def _await_ends(self, gaps: Mapping[TopicPartition, _Gap], ends: Mapping[TopicPartition, int]) -> None:
-        """Wait for the markers. A record that is written before its marker would get the marker's offset."""
+        """Wait until consumers see the markers, and check the offsets that they have."""
         loop = asyncio.get_running_loop()
         deadline_s, pause_s = loop.time() + MARKER_S, FIRST_LOOK_S
         left = dict(ends)

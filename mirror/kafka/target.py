@@ -184,6 +184,10 @@ class Target(GroupOffsets):
         """Abort the open transaction."""
         await self._transactional().abort()
 
+    async def await_markers(self) -> None:
+        """As of TransactionalProducer."""
+        await self._transactional().await_markers()
+
     async def delete_before(self, place: TopicPartition, offset: int) -> None:
         """Delete the records of a partition before an offset; raises KafkaError."""
         topic, partition = place

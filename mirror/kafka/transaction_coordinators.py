@@ -27,7 +27,7 @@ from mirror.model.topic_partition import TopicPartition
 log = logging.getLogger("mirror")
 
 # The broker still writes the markers of the transaction before: it takes milliseconds.
-MARKERS_S = 0.005
+FIRST_PAUSE_S, MARKERS_S = 0.001, 0.005
 # After so long one of its partitions takes no marker. That transaction is decided, but its id is of no use until then.
 STUCK_S = 2.0
 FENCE_AGAIN_S = 1.0
@@ -47,10 +47,16 @@ class StuckError(KafkaError):
 class TransactionCoordinators:
     """The coordinators of a transactional id, and of the group whose offsets it commits."""
 
-    def __init__(self, client: Requester, *, retry_s: float, is_closed: Callable[[], bool]) -> None:
-        """Take the client, the pause before retries, and a predicate that ends them."""
+    def __init__(
+        self, client: Requester, *, retry_s: float, is_closed: Callable[[], bool], stuck_s: float | None = None
+    ) -> None:
+        """Take the client, the pause before retries, and a predicate that ends them.
+
+        `stuck_s`: how long a transaction may take to end; None: STUCK_S.
+        """
         self._client = client
         self._retry_s = retry_s
+        self.stuck_s: float = STUCK_S if stuck_s is None else stuck_s
         self._is_closed = is_closed
 
     async def ask(
@@ -76,6 +82,7 @@ class TransactionCoordinators:
             KafkaError: the producer is fenced or was closed.
         """
         began_s = time.monotonic()
+        pause_s = FIRST_PAUSE_S
         while not self._is_closed():
             try:
                 node = await self._client.coordinator(kind, key)
@@ -96,9 +103,10 @@ class TransactionCoordinators:
             if again in _COORDINATOR_MOVED:
                 self._client.forget_coordinator(kind, key)
             is_busy = again is ErrorCode.concurrent_transactions
-            if is_busy and time.monotonic() > began_s + STUCK_S:
+            if is_busy and time.monotonic() > began_s + self.stuck_s:
                 raise StuckError(f"{key}: its last transaction does not end")
-            await asyncio.sleep(MARKERS_S if is_busy else self._retry_s)
+            await asyncio.sleep(pause_s if is_busy else self._retry_s)
+            pause_s = min(2 * pause_s, MARKERS_S)
         raise ProducerClosedError
 
     async def add_partitions(

@@ -142,11 +142,13 @@ class TransactionalProducer(Producer):
         transactional_id: str,
         transaction_timeout_ms: int,
         has_empty_partitions: bool = False,
+        stuck_s: float | None = None,
         **kwargs: Any,
     ) -> None:
         """As a Producer; the id's earlier producers are fenced by `open`.
 
         `has_empty_partitions`: transactions have partitions without a batch, as only the first version of the protocol allows.
+        `stuck_s` as of TransactionCoordinators.
         """
         super().__init__(*args, **kwargs)
         self.transactional_id: str = transactional_id
@@ -158,7 +160,7 @@ class TransactionalProducer(Producer):
         self._has_group = False
         self._is_uncertain = False  # a batch of the open transaction has no outcome: it can only be aborted
         self._coordinators = TransactionCoordinators(
-            self._client, retry_s=self._retry_s, is_closed=lambda: self.is_closed
+            self._client, retry_s=self._retry_s, is_closed=lambda: self.is_closed, stuck_s=stuck_s
         )
         self._ids = TransactionalIds(
             transactional_id, self._coordinators, timeout_ms=transaction_timeout_ms, identified=self._named
@@ -251,10 +253,20 @@ class TransactionalProducer(Producer):
             # NextSequence numbers are not known either then. A new epoch begins with 0, and ends the transaction of the old one.
             self._is_uncertain = False
             await self._ids.renew()
+            self._added.clear()
         elif self._added or self._has_group:
             self._is_uncertain = False  # the second version ends a transaction by a new epoch anyway
             await self._ended(is_committed=False)
         self._state = TransactionState.NONE
+
+    async def await_markers(self) -> None:
+        """Return when all markers of an aborted transaction are written.
+
+        Until then the coordinator may write one again. Only for the first version of the protocol. Raises KafkaError.
+        """
+        self._expect(TransactionState.NONE)
+        if self._added:
+            await self._ended(is_committed=False)  # again: that is accepted when the last marker is written
 
     def send(
         self,
@@ -349,9 +361,10 @@ class TransactionalProducer(Producer):
         No batch of this transaction can be appended before that one has ended.
         """
         now_s = self._loop.time()
-        if now_s - self._held_up_s > 2 * coordinators.STUCK_S:
+        stuck_s = self._coordinators.stuck_s
+        if now_s - self._held_up_s > 2 * stuck_s:
             self._held_up_s = now_s  # the first one of a while
-        if self._rotating is not None or now_s - self._held_up_s > coordinators.STUCK_S:
+        if self._rotating is not None or now_s - self._held_up_s > stuck_s:
             self._held_up.append(delivery)
             if self._rotating is None:
                 self._rotating = self._loop.create_task(self._rotate_held_up())

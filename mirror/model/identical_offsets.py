@@ -168,12 +168,21 @@ def _compare(first: int, target: Log, then: Aligned) -> Compare:
     return Compare(max(first, target.start, target.end - COMPARED), target.end, then)
 
 
-def are_equal(ours: Mapping[int, object], theirs: Mapping[int, object]) -> bool:
-    """Return whether two clusters have the same records, by offset.
+class NoRecord(Enum):
+    """What an offset has that a marker or an aborted record occupies."""
 
-    Compaction may have removed a record from one of them only. But if both have records, they have some in common.
+    NO_RECORD = auto()
+
+
+def are_equal(ours: Mapping[int, object], theirs: Mapping[int, object]) -> bool:
+    """Return whether two clusters have the same records, by offset. NO_RECORD: the offset never had one.
+
+    Compaction may have removed a record from one of them only, and left nothing at its offset. But if both have records, they
+    have some in common.
     """
     common = ours.keys() & theirs.keys()
-    if not common:
-        return not ours and not theirs
-    return all(ours[offset] == theirs[offset] for offset in common)
+    if any(ours[offset] != theirs[offset] for offset in common):
+        return False
+    if any(ours[offset] is not NoRecord.NO_RECORD for offset in common):
+        return True
+    return all(value is NoRecord.NO_RECORD for value in (*ours.values(), *theirs.values()))

@@ -4,7 +4,7 @@ A partition with identical offsets is written only after its remote log was comp
 after each failure. `mirror.model.identical_offsets` decides what the comparison means.
 
 A: Nothing is written to a log that was not compared since the last failure.
-B: A window that follows an unclean end first ends the transactions that its predecessor left open.
+B: Earlier transactions end, and a process that still fills is fenced, before a log is compared.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from metrics.error_kind import ErrorKind
-from mirror.kafka.errors import KafkaError
+from mirror.kafka.errors import BrokerError, KafkaError
 from mirror.kafka.fetcher import Source
 from mirror.kafka.internal_topics import COMMITTED
 from mirror.kafka.log_reader import TooMuchError, read_batches
 from mirror.kafka.remote_logs import RemoteLogs, bounds_of
 from mirror.model.gaps import Cause, Effect
-from mirror.model.identical_offsets import Aligned, Compare, Diverged, Fill, Log, alignment, are_equal
+from mirror.model.identical_offsets import Aligned, Compare, Diverged, Fill, Log, NoRecord, alignment, are_equal
 from mirror.model.record_batches import Batch, CorruptBatch, raws
 from mirror.model.records import Raw
 from mirror.model.reports import NOT_IDENTICAL
@@ -73,7 +73,7 @@ class Alignment:
         self._waiting: dict[Partition, None] = dict.fromkeys(self.partitions if self.comparison.is_complete else ())
         self._is_needed = asyncio.Event()
         self._is_needed.set()
-        self._is_fenced = self.comparison.open_elsewhere is None
+        self._open_elsewhere = self.comparison.open_elsewhere
         self._disposing: set[asyncio.Task[None]] = set()
         self._logs = self.comparison.logs
         self._logs.begin_window()
@@ -103,6 +103,8 @@ class Alignment:
                 await self._compare()
             except (KafkaError, OSError, TimeoutError) as error:
                 log.debug("%s: logs cannot be compared yet: %s", self.name, describe(error))
+                if isinstance(error, BrokerError) and not error.is_retriable:
+                    self._give_up(error)
             if self._waiting:
                 await asyncio.sleep(RETRY_S)
                 self._is_needed.set()
@@ -150,6 +152,12 @@ class Alignment:
 
     # --- comparing ------------------------------------------------------------------------------------------------
 
+    def _give_up(self, error: BrokerError) -> None:
+        """Pause what waits, with the reason, such as a right that the principal lacks."""
+        waiting, self._waiting = self._waiting, {}
+        for partition in waiting:
+            self.pauses.back_off(partition, f"its log cannot be compared with the source's: {error}")
+
     async def _compare(self) -> None:
         now = asyncio.get_running_loop().time()
         asked = [
@@ -164,9 +172,9 @@ class Alignment:
             return
         await self._logs.reader.open({p.assigned.remote_topic for p in asked})
         asked = [p for p in asked if self._check_topic(p)]
-        if not self._is_fenced:
-            await self._logs.fence(self.comparison.open_elsewhere or ())
-            self._is_fenced = True
+        settled = await self._logs.settle([p.on_target for p in asked], self._open_elsewhere)
+        self._open_elsewhere = None
+        asked = [p for p in asked if p.on_target in settled]
         theirs, ours = await asyncio.gather(
             bounds_of(self._logs.reader, [p.on_target for p in asked], is_settled=True),
             bounds_of(self.source, [p.on_source for p in asked], is_settled=False),
@@ -218,7 +226,7 @@ class Alignment:
             read_batches(self.source, partition.on_source, first, end - first, self.isolation_level),
         )
         if are_equal(_by_offset(ours, compared), _by_offset(theirs, compared, partition.assigned.transforms)):
-            return compared.then, _appended(partition, ours)
+            return compared.then, _appended(partition, ours, end)
         return Diverged(f"records from offset {first} to {end - 1} differ from the source's"), 0
 
     def _continue(self, partition: Partition, found: Aligned, target: Log, source: Log, appended: int) -> None:
@@ -255,17 +263,19 @@ class Alignment:
 
 
 def _by_offset(batches: Iterable[Batch], compared: Compare, transforms: Transforms = ()) -> dict[int, object]:
-    """Return the content of records by offset, after the transforms.
+    """Return what each offset has: the content of its record after the transforms, or NO_RECORD.
 
     Timestamps are left out: brokers may set them.
     """
-    return {
-        record.offset: _body(record, transforms)
-        for batch in batches
-        if not batch.is_control
-        for record in raws(batch)
-        if compared.first <= record.offset < compared.end
-    }
+    found: dict[int, object] = {}
+    for batch in batches:
+        if batch.is_control:  # an aborted batch is one too, without its records
+            offsets = range(max(batch.base_offset, compared.first), min(batch.last_offset + 1, compared.end))
+            found |= dict.fromkeys(offsets, NoRecord.NO_RECORD)
+        else:
+            kept = (record for record in raws(batch) if compared.first <= record.offset < compared.end)
+            found |= {record.offset: _body(record, transforms) for record in kept}
+    return found
 
 
 def _body(record: Raw, transforms: Transforms) -> bytes | None:
@@ -273,11 +283,13 @@ def _body(record: Raw, transforms: Transforms) -> bytes | None:
     return changed.body if changed is not None else None
 
 
-def _appended(partition: Partition, batches: Iterable[Batch]) -> int:
-    """Return how many records after the position have the partition's sequence numbers.
+def _appended(partition: Partition, batches: Iterable[Batch], end: int) -> int:
+    """Return how many records from the position to before `end` have the partition's sequence numbers.
 
-    -1 if that is not known.
+    -1 if that is not known. A process that has just lost the slot may append more meanwhile: they do not count, so that the next
+    batch gets a number that the broker refuses.
     """
     if (sequence := partition.sequence) is None:
         return -1
-    return sum(b.count for b in batches if b.producer_id == sequence.producer_id and b.base_offset >= partition.acked)
+    numbered = (batch for batch in batches if batch.producer_id == sequence.producer_id)
+    return sum(batch.count for batch in numbered if partition.acked <= batch.base_offset < end)

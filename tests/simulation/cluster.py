@@ -167,14 +167,15 @@ class Cluster:
             done(False)
             return
         log.end_transaction(producer_id, epoch, is_commit=is_commit)
-        end, led_by = log.end, log.epoch
+        marker, led_by = log.entries[-1], log.epoch
         self.appended(log)
         self.wake(log)
 
         def look() -> None:
             if log.epoch != led_by:
+                log.note_unheard(marker)
                 done(False)
-            elif log.high_watermark >= end:
+            elif log.high_watermark > marker.last:
                 done(True)
             else:
                 self.world.after(MARKER_LOOKS_S, look)

@@ -54,6 +54,7 @@ class PartitionLog:
         epoch: The leader's.
         high_watermark: What consumers see ends here; what is beyond may be lost with the leader.
         replication_s: How long the replicas take.
+        repeats_marker_from: Offset at which, or after which, a marker stands that the coordinator has written twice.
     """
 
     def __init__(self, topic: str, number: int, topic_id: uuid.UUID, leader: int) -> None:
@@ -65,6 +66,7 @@ class PartitionLog:
         self.entries: list[Entry] = []
         self.high_watermark = 0
         self.replication_s = 0.0
+        self.repeats_marker_from: int | None = None
         self.producers: dict[int, Producer] = {}
         self.aborted: list[tuple[int, int, int]] = []  # (producer id, first offset, offset of the marker)
         self._restarted: dict[int, int] = {}  # by node: its log's end when it was restarted
@@ -130,6 +132,11 @@ class PartitionLog:
         base = self.end
         placed = self._placed(_with_crc(bytes(data)))
         self._add(Entry(base, base, placed, producer_id, epoch, -1, True, True, is_commit))
+
+    def note_unheard(self, marker: Entry) -> None:
+        """Note that the coordinator does not hear of a marker: it writes it again, also if the log has kept it."""
+        if self.repeats_marker_from is None and marker in self.entries:
+            self.repeats_marker_from = marker.last + 1
 
     def _placed(self, data: bytes) -> bytes:
         return struct.pack(">q", self.end) + data[8:12] + struct.pack(">i", self.epoch) + data[16:]

@@ -1,4 +1,9 @@
-"""The invariant of a run: each record of the source is on the target once and in order, as readers of the mode see it."""
+"""The invariant of a run: each record of the source is on the target once and in order, as readers of the mode see it.
+
+With identical offsets there is one exception. A coordinator that does not hear that a marker is written writes it again, and the
+second one takes the offset of a record. The partition is paused then: all records before the marker are on the target, and none
+after it.
+"""
 
 from __future__ import annotations
 
@@ -32,25 +37,40 @@ class ClusterPair:
     def fate(self) -> Fate:
         """Compare all partitions of topics on the source with their remote topics on the target."""
         found = Fate()
-        for ours, theirs in self._logs():
-            sent = ours.by_offset(is_committed=self._from_committed)
-            got = theirs.by_offset(is_committed=self._to_committed)
+        for sent, got in self._records():
             found.add(fate([*sent.values()], [*got.values()]))
             found.shifted += shifted(sent, got) if self._is_identical else 0
         return found
 
     def has_arrived(self) -> bool:
         """Tell whether the last record of each partition is on the target."""
-        return all(not sent or sent[-1] in got for sent, got in self._values())
+        return all(not sent or [*sent.values()][-1] in got.values() for sent, got in self._records())
 
     def lag(self) -> int:
         """Return how many records are not on the target yet."""
-        return sum(len(sent) - len(got) for sent, got in self._values())
+        return sum(len(sent) - len(got) for sent, got in self._records())
+
+    def spoiled(self) -> list[str]:
+        """Return the remote partitions in which a repeated marker has the offset of a record."""
+        return [theirs.name for ours, theirs in self._logs() if self._spoiled_from(ours, theirs) is not None]
+
+    def _spoiled_from(self, ours: PartitionLog, theirs: PartitionLog) -> int | None:
+        if not self._is_identical or theirs.repeats_marker_from is None:
+            return None
+        sent = ours.by_offset(is_committed=self._from_committed)
+        markers = {
+            entry.base for entry in theirs.entries if entry.is_control and entry.base >= theirs.repeats_marker_from
+        }
+        return min(markers & sent.keys(), default=None)
 
     def _logs(self) -> Iterator[tuple[PartitionLog, PartitionLog]]:
         for topic, remote in self._topics.items():
             yield from zip(self._source.partitions(topic), self._target.partitions(remote), strict=True)
 
-    def _values(self) -> Iterator[tuple[list[bytes | None], list[bytes | None]]]:
+    def _records(self) -> Iterator[tuple[dict[int, bytes | None], dict[int, bytes | None]]]:
+        """Yield the records that have to be on the target, and those that are there, by offset."""
         for ours, theirs in self._logs():
-            yield ours.values(is_committed=self._from_committed), theirs.values(is_committed=self._to_committed)
+            sent = ours.by_offset(is_committed=self._from_committed)
+            if (end := self._spoiled_from(ours, theirs)) is not None:
+                sent = {offset: value for offset, value in sent.items() if offset < end}
+            yield sent, theirs.by_offset(is_committed=self._to_committed)

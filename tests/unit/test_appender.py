@@ -70,8 +70,7 @@ class Log:
 
     def _producer_id(self, request: Any, version: int) -> Any:
         epoch, code = 0, OK
-        if self.stuck and request.transactional_id is not None:
-            self.stuck -= 1
+        if request.transactional_id is not None and self._is_busy():
             code = ErrorCode.concurrent_transactions
         elif request.transactional_id is None:
             self.ids += 1
@@ -80,9 +79,15 @@ class Log:
         kind = answers(INIT_PRODUCER_ID, version).InitProducerIdResponse
         return make(kind, throttle_time=timedelta(0), error_code=code, producer_id=self.ids, producer_epoch=epoch)
 
+    def _is_busy(self) -> bool:
+        self.stuck = max(0, self.stuck - 1)
+        return self.stuck > 0
+
     def _add(self, request: Any, version: int) -> Any:
         module = answers(ADD_PARTITIONS, version)
         code = self._code(request.v3_and_below_producer_epoch, request)
+        if self._is_busy():
+            code = ErrorCode.concurrent_transactions
         topics = tuple(
             module.AddPartitionsToTxnTopicResult(
                 name=topic.name,
@@ -185,10 +190,25 @@ def test_a_cluster_that_is_closed_opens_again(cluster, log):
 
 def test_a_fence_waits_for_the_transaction_of_a_writer_that_died(cluster, log, monkeypatch):
     monkeypatch.setattr(transaction_coordinators, "STUCK_S", 0.05)
-    log.stuck = 50  # 5 ms apart
+    log.stuck = 30  # 5 ms apart, then 100 ms
     cluster.fence("mine")
     cluster.append("t", [(b"k", b"v")])
     assert (log.stuck, log.ended) == (0, [True])
+
+
+def test_an_append_waits_for_the_transaction_before_it(cluster, log, monkeypatch):
+    """A busy broker may need seconds to write its marker."""
+    monkeypatch.setattr(transaction_coordinators, "STUCK_S", 0.05)
+    cluster.fence("mine")
+    cluster.append("t", [(b"k", b"1")])
+    log.stuck = 30
+    cluster.append("t", [(b"k", b"2")])
+    monkeypatch.setattr(appender, "LAST_ENDS_S", 0.1)
+    cluster.fence("yours")
+    log.stuck = 999
+    with pytest.raises(ClusterUnavailable, match=r"t accepts no record \(yours: its last transaction does not end\)"):
+        cluster.append("t", [(b"k", b"3")])
+    assert [value for *_, value in log.records] == [b"1", b"2"]
 
 
 def test_after_a_fence_each_append_is_a_transaction_until_another_writer_fences(cluster, broker, log):

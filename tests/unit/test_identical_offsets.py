@@ -15,6 +15,7 @@ from mirror.model.identical_offsets import (
     Diverged,
     Fill,
     Log,
+    NoRecord,
     Step,
     alignment,
     are_equal,
@@ -27,6 +28,7 @@ from mirror.model.record_batches import batches, raws, with_producer_state
 
 MOST = 4  # records of a batch, and of a batch of filler
 FOREIGN = "foreign"
+NO_RECORD = NoRecord.NO_RECORD
 
 
 def test_a_gap_is_filled_before_the_next_record():
@@ -113,6 +115,16 @@ def test_equal_records_have_something_in_common():
     assert not are_equal({}, {1: b"a"})
 
 
+def test_a_marker_in_the_place_of_a_record_is_a_difference():
+    """Compaction leaves nothing at an offset; a marker does."""
+    assert are_equal({1: b"a", 2: NO_RECORD}, {1: b"a", 2: NO_RECORD})
+    assert are_equal({1: b"a", 2: NO_RECORD}, {1: b"a"})
+    assert are_equal({2: NO_RECORD}, {})
+    assert not are_equal({1: b"a", 2: NO_RECORD}, {1: b"a", 2: b"b"})
+    assert not are_equal({1: b"a", 2: b"b"}, {1: b"a", 2: NO_RECORD})
+    assert not are_equal({2: NO_RECORD}, {3: b"c"})
+
+
 # --- a model of both logs -------------------------------------------------------------------------------------------
 
 
@@ -125,6 +137,7 @@ class Mirror:
         self.target: list[str | None] = []
         self.position, self.mapped = start, 0  # committed, and how far the offset map reaches
         self.has_diverged = False
+        self.has_extra_marker = False
 
     def window(self) -> None:
         """One window: compare, then copy until something goes wrong or everything is there."""
@@ -140,8 +153,12 @@ class Mirror:
                 return
             assert step is not Step.DIVERGE
             written = self.filler(step) if isinstance(step, Fill) else self.batch(at)
-            if (fault := self.draw(st.sampled_from(["", "", "", "kill", "foreign"]))) == "kill":
+            if (fault := self.draw(st.sampled_from(["", "", "", "kill", "foreign", "marker again"]))) == "kill":
                 self.target += written[: self.draw(st.integers(0, len(written)))]
+                return
+            if fault == "marker again" and isinstance(step, Fill):
+                self.target += [*written, None]  # no record is sent before the coordinator has ended the transaction
+                self.has_extra_marker = True
                 return
             if fault == "foreign":
                 self.target.append(FOREIGN)
@@ -170,7 +187,7 @@ class Mirror:
         found = alignment(self.position, Log(0, len(self.target)), Log(self.start, len(self.source)), mapped)
         if isinstance(found, Compare):
             ours, theirs = (
-                {n: log[n] for n in range(found.first, min(found.end, len(log))) if log[n] is not None}
+                {n: log[n] or NO_RECORD for n in range(found.first, min(found.end, len(log)))}
                 for log in (self.target, self.source)
             )
             found = found.then if are_equal(ours, theirs) else Diverged("")
@@ -191,10 +208,14 @@ def test_no_record_of_ours_gets_another_offset_whatever_goes_wrong(data):
         mirror.window()
         if not mirror.has_diverged and draw(st.integers(0, 5)) == 0:
             del mirror.target[draw(st.integers(0, len(mirror.target))) :]  # an unclean leader election
+        if draw(st.integers(0, 5)) == 0:
+            mirror.position, mirror.mapped = start, 0  # forgotten
     if FOREIGN not in mirror.target:
-        assert not mirror.has_diverged, "nothing else wrote"
+        assert mirror.has_extra_marker or not mirror.has_diverged, "nothing else wrote"
         assert all(ours is None or ours == theirs for ours, theirs in zip(mirror.target, mirror.source, strict=False))
-        assert len(mirror.target) <= len(mirror.source)
+        mirror.position, mirror.mapped = start, 0
+        mirror.aligned()
+        assert mirror.has_diverged or mirror.target == mirror.source[: len(mirror.target)], "no record is left out"
     else:
         first = mirror.target.index(FOREIGN)
         # In a gap of the source's log, a foreign record moves none of ours.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import defaultdict
 from datetime import timedelta
 from types import SimpleNamespace
@@ -153,7 +154,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr(coordinators, "FENCE_AGAIN_S", 0.01)
 
 
-def made(cluster: Cluster) -> TransactionalProducer:
+def made(cluster: Cluster, **options: Any) -> TransactionalProducer:
     return TransactionalProducer(
         cluster,
         request_bytes=1 << 20,
@@ -161,6 +162,7 @@ def made(cluster: Cluster) -> TransactionalProducer:
         retry_s=0.001,
         transactional_id=ID,
         transaction_timeout_ms=60_000,
+        **options,
     )
 
 
@@ -381,6 +383,30 @@ def test_without_anybody_to_tell_a_transaction_that_does_not_end_is_an_error(ver
         cluster.stuck = {ID}
         with pytest.raises(StuckError):
             await made(cluster).open()
+
+    asyncio.run(run())
+
+
+def test_a_producer_without_spare_ids_may_wait_as_long_as_its_last_transaction_takes(version):
+    async def run():
+        cluster = Cluster(version)
+        cluster.stuck = {ID}
+        producer = made(cluster, stuck_s=math.inf)
+        opening = asyncio.ensure_future(producer.open())
+        await asyncio.sleep(3 * coordinators.STUCK_S)
+        assert not opening.done()
+        cluster.stuck.clear()
+        await opening
+        cluster.stuck = {ID}
+        producer.begin()
+        sent = producer.send(batch("a"), "t", 0)
+        await asyncio.sleep(3 * coordinators.STUCK_S)
+        assert not sent.done()
+        cluster.stuck.clear()
+        await sent
+        await producer.commit("", {})
+        assert cluster.logs == {("t", 0): [0]}
+        assert cluster.ended == [(ID, True, {("t", 0)})]
 
     asyncio.run(run())
 
