@@ -65,7 +65,7 @@ class Sample(NamedTuple):
     def lag(self) -> int:
         """Records not yet replicated.
 
-        A position read before its end is beyond it only if the log was truncated.
+        A position is read after the log end, so it may be higher.
         """
         return max(0, self.end - self.position)
 

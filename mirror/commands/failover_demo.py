@@ -168,7 +168,7 @@ def _verdict(file: Path, reports: Path, written: int, group: _Group) -> int:
 
 
 def _written(cluster: Broker) -> int:
-    """Count the records of the topics that were written on a cluster itself."""
+    """Count the records of the topics that producers wrote to a cluster, not the mirror."""
     written = [
         TopicPartition(topic.name, partition)
         for topic in TOPICS

@@ -21,13 +21,13 @@ OF_THE_MIRROR = "the connect-mirror-maker.properties of the mirror"
 
 
 def add_mirror(parser: argparse.ArgumentParser, what: str = OF_THE_MIRROR) -> None:
-    """Add FILE, or instead the options of `kafka-mirror classic`; `settings_given` reads either."""
+    """Add FILE and the options of `kafka-mirror classic`. A user gives one of them to `settings_given`."""
     parser.add_argument("file", type=Path, metavar="FILE", nargs="?", help=what)
     add_classic_files(parser, required=False)
 
 
 def add_mirrors(parser: argparse.ArgumentParser) -> None:
-    """Add FILE..., or instead the options of `kafka-mirror classic`; `mirrors_of` reads either."""
+    """Add FILE... and the options of `kafka-mirror classic`. A user gives one of them to `mirrors_of`."""
     what = f"{OF_THE_MIRROR}; several files, or directories with *.properties, for several mirrors"
     parser.add_argument("files", type=Path, metavar="FILE", nargs="*", help=what)
     add_classic_files(parser, required=False)

@@ -49,7 +49,7 @@ async def read_shared(
 
 
 def shared(ours: Iterable[PlannedPartition], others: Mapping[str, Offsets]) -> dict[TopicPartition, str]:
-    """Return the same from the offsets of other groups. Pure.
+    """Return the shared partitions, from the offsets of other groups. Pure.
 
     A flow that reads the same topic of the source, under another alias, is not another one: its records are the same.
     """

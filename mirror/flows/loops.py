@@ -84,4 +84,9 @@ class Loops:
                 first_few(found),
             )
         if ended := sorted(before - self.going_round):
-            log.info("%s: replicated again, no mirror brings them from %s now: %s", name, target, first_few(ended))
+            log.info(
+                "%s: replicated again, because no mirror copies them from %s any more: %s",
+                name,
+                target,
+                first_few(ended),
+            )

@@ -54,7 +54,7 @@ class LeaseTerm:
 
     @staticmethod
     def now() -> tuple[float, float]:
-        """Return the moment to hand to `confirm`: to be taken before the cluster is asked."""
+        """Return the present moment for `confirm`. Call it before the request to the cluster."""
         return time.monotonic(), time.time()
 
     def confirm(self, asked: tuple[float, float]) -> None:

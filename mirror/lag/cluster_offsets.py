@@ -15,10 +15,7 @@ from mirror.model.topic_partition import TopicPartition
 
 
 def positions(plan: FlowPlan, target: Cluster) -> dict[TopicPartition, int]:
-    """Return the next source offset of each partition that has one.
-
-    Read before `log_bounds`, so that no lag is negative.
-    """
+    """Return the next source offset of each partition that has one."""
     found = target.committed(plan.group, [p.on_target for p in plan.partitions])
     return {p.on_source: found[at] for p in plan.partitions if (at := p.on_target) in found}
 

@@ -53,7 +53,7 @@ def versioned(version: str, digest: str) -> str:
 
 
 def version_of(settings: str) -> str:
-    """Return the version in `versioned()`."""
+    """Return the version that `versioned` put before a digest."""
     version, slash, _ = settings.partition("/")
     return version if slash else "0.1"
 

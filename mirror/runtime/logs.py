@@ -65,7 +65,7 @@ def _is_journal(stream: TextIO) -> bool:
 def _is_ours(record: logging.LogRecord) -> bool:
     """Drop py4j's records of the root logger.
 
-    Its caller gets the same as an error, and after the JVM's end there is no caller.
+    py4j raises the same error to its caller. After the JVM's end, no caller is left.
     """
     return record.name != "root" or "py4j" not in Path(record.pathname).parts
 

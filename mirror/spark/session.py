@@ -171,9 +171,9 @@ def _log_in(gateway: JavaGateway) -> None:
 def _keep_what_is_asked_for(gateway: JavaGateway) -> None:
     """Cache the classes that PySpark looks up in the JVM again and again (docs/adr/0034).
 
-    The JVM looks for a name in two hundred jars, and for one without its package in nine packages of each. That is most of
-    the time for reading a progress event, which has several iterators: to PySpark the end of each is an exception whose class
-    it looks up.
+    The JVM searches two hundred jars for a name. If the name has no package, it searches each jar for nine packages. These
+    searches are most of the time for reading a progress event: PySpark looks up the class of an exception at the end of each
+    iterator, and an event has several.
     """
     jvm = gateway.jvm
     for name in _ASKED_FOR:

@@ -15,7 +15,7 @@ from mirror.runtime.without_pandas import leave_out_pandas
 
 
 class Tracebacks:
-    """The daemon's `traceback`: silent for a worker whose Spark has ended and closed the socket."""
+    """Replaces the daemon's `traceback`: prints nothing if Spark has ended and closed the socket."""
 
     format_exc = staticmethod(traceback.format_exc)
 

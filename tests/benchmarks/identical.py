@@ -44,6 +44,7 @@ async def advance(broker: Broker) -> None:
     logs = RemoteLogs(client_options({"bootstrap.servers": broker.bootstrap}), "benchmark.offsets")
     try:
         await logs.reader.open(["advanced", "marked"])
+        await logs.settle([TopicPartition("advanced", 0), TopicPartition("marked", 0)], None)
         for goal, what in ((1_000_000, "warm-up"), (ADVANCE, "advance")):
             began, start = time.monotonic(), end_offset(broker, "advanced", 0)
             at = start

@@ -37,10 +37,14 @@ OF_LOG_ENDS = {PRODUCED, FLOW_PRODUCED, LAG, FLOW_LAG}  # which nobody knows whi
 
 @contextmanager
 def store(folder: Path, scenario: Scenario) -> Iterator[Prometheus]:
-    """A Prometheus over a seeded store, with the rules of the project evaluated each second."""
+    """A Prometheus over a seeded store, with the rules of the project evaluated each second.
+
+    A slow machine asks later than five minutes after the last sample, and finds it, unless the scenario is about old samples.
+    """
     data = fresh_data(folder, scenario)
     file = prometheus_server.configured(folder, [], every="1s")
-    with prometheus_server.running(file, data) as server:
+    options = () if scenario == "source down" else ("--query.lookback-delta=1h",)
+    with prometheus_server.running(file, data, *options) as server:
         wanted = recording().keys() - (OF_LOG_ENDS if scenario == "source down" else set())
         eventually(
             lambda: {series["metric"]["__name__"] for series in server.query(RECORDED)} == wanted,

@@ -239,6 +239,7 @@ def test_logs_are_filled_compared_and_shortened(broker, topic):
         target, source, logs = await both.target(topic), await both.source(topic), both.logs(f"{topic}.offsets")
         places = [TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition(compacted, 0)]
         await logs.reader.open({topic, compacted})
+        assert await logs.settle(places, None) == set(places)
         ends = await asyncio.gather(
             logs.fill(places[0], Fill(0, 50_000), 1),
             logs.fill(places[1], Fill(0, 3), 1),
@@ -258,8 +259,9 @@ def test_logs_are_filled_compared_and_shortened(broker, topic):
         }
         before = both.logs(f"{topic}.offsets")
         await before.reader.open({topic})
-        await before.fence([])
+        await before.settle(places, [])
         logs.begin_window()
+        await logs.settle(places, None)
         assert await logs.fill(places[1], Fill(3, 4), 1) == 4, "a window opens the id again"
         with pytest.raises(KafkaError):
             await before.fill(places[1], Fill(4, 5), 1)

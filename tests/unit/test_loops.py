@@ -64,7 +64,7 @@ def test_loops_stay_known_while_the_source_does_not_respond(loops, caplog):
     loops.answer = {}
     look(loops, "t")
     assert loops.going_round == set()
-    assert "replicated again, no mirror brings them from B now: t" in caplog.text
+    assert "replicated again, because no mirror copies them from B any more: t" in caplog.text
 
 
 def test_a_topic_that_was_never_looked_at_is_not_known(loops):
