@@ -257,7 +257,10 @@ class Appliance:
         return state.discover(slots=self._mirror.slots, last_position=self.poller.last_position)
 
     def _emits_heartbeats(self, flow: tuple[str, str]) -> bool:
-        """Return whether this process emits the flow's heartbeats. All do for unreplicated flows."""
+        """Return whether this process emits the flow's heartbeats.
+
+        If the flow replicates nothing, each process emits them.
+        """
         return all(state.leads for state in self.flows if state.name == flow)
 
     def _streams(self) -> dict[str, Stream[Any]]:

@@ -1,8 +1,8 @@
 """Translate connectors into lines of a properties file. Pure.
 
-`A->B.KEY` of a properties file is by MirrorMaker's own definition what KEY is in the settings of a connector, so most keys
-only get their flow in front. The others are a cluster's connection, what a connector leaves to its worker, and keys that it
-does not read.
+MirrorMaker defines `A->B.KEY` of a properties file as KEY of the connector from A to B. So most keys only get their flow as a
+prefix. Three kinds are translated separately: connections of clusters, settings that a connector leaves to its worker, and keys
+that a connector does not read.
 """
 
 from __future__ import annotations
