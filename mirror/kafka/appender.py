@@ -20,9 +20,8 @@ from mirror.model.topic_partition import TopicPartition
 from mirror.runtime import background
 
 TRANSACTION_MS = 30_000  # a transaction is committed at once; a broker aborts that of a process that died
-LAST_ENDS_S = (
-    15.0  # the transaction before has no spare id to leave it to; less than a call takes, so the error names the reason
-)
+# No spare id replaces one whose transaction does not end. Shorter than the time of a call, so that the error names the reason.
+LAST_ENDS_S = 15.0
 NEW_TOPIC_S, LOOK_S = 5.0, 0.1  # how long the brokers may take to show a new topic; between two attempts
 
 Records = Iterable[tuple[bytes, bytes | None]]

@@ -27,7 +27,7 @@ from mirror.model.topic_partition import TopicPartition
 log = logging.getLogger("mirror")
 
 # The broker still writes the markers of the transaction before: it takes milliseconds.
-FIRST_PAUSE_S, MARKERS_S = 0.001, 0.005
+MARKERS_S = 0.005
 # After so long one of its partitions takes no marker. That transaction is decided, but its id is of no use until then.
 STUCK_S = 2.0
 FENCE_AGAIN_S = 1.0
@@ -67,6 +67,7 @@ class TransactionCoordinators:
         key: str,
         kind: CoordinatorType = CoordinatorType.TRANSACTION,
         come_again: Collection[ErrorCode] = COME_AGAIN,
+        busy_s: float | None = None,
     ) -> Any:
         """Return a coordinator's response.
 
@@ -76,13 +77,13 @@ class TransactionCoordinators:
             key: The transactional id, or the group.
             kind: Which of the two it is.
             come_again: Errors after which the request is repeated.
+            busy_s: Pause while markers of the transaction before are being written; None: MARKERS_S.
 
         Raises:
             StuckError: it is busy with the transaction before for longer than that takes.
             KafkaError: the producer is fenced or was closed.
         """
         began_s = time.monotonic()
-        pause_s = FIRST_PAUSE_S
         while not self._is_closed():
             try:
                 node = await self._client.coordinator(kind, key)
@@ -105,8 +106,7 @@ class TransactionCoordinators:
             is_busy = again is ErrorCode.concurrent_transactions
             if is_busy and time.monotonic() > began_s + self.stuck_s:
                 raise StuckError(f"{key}: its last transaction does not end")
-            await asyncio.sleep(pause_s if is_busy else self._retry_s)
-            pause_s = min(2 * pause_s, MARKERS_S)
+            await asyncio.sleep((busy_s or MARKERS_S) if is_busy else self._retry_s)
         raise ProducerClosedError
 
     async def add_partitions(

@@ -28,6 +28,8 @@ from mirror.model.topic_partition import TopicPartition
 log = logging.getLogger("mirror")
 
 SPARES = 10
+# Between two requests of `await_markers`. Before the next transaction the pause is longer, as measured in docs/adr/0013.
+AWAIT_MARKERS_S = 0.001
 
 Rotated = Callable[[int], Awaitable[None]]
 Confirm = Callable[[], Awaitable[None]]
@@ -266,7 +268,8 @@ class TransactionalProducer(Producer):
         """
         self._expect(TransactionState.NONE)
         if self._added:
-            await self._ended(is_committed=False)  # again: that is accepted when the last marker is written
+            # Again: that is accepted when the last marker is written.
+            await self._ended(is_committed=False, busy_s=AWAIT_MARKERS_S)
 
     def send(
         self,
@@ -409,9 +412,9 @@ class TransactionalProducer(Producer):
             self._has_group = True
             await self._coordinators.commit_offsets(self._who, group, part, is_second=self._is_second)
 
-    async def _ended(self, *, is_committed: bool) -> None:
+    async def _ended(self, *, is_committed: bool, busy_s: float | None = None) -> None:
         request = requests.end_transaction(self._who, is_committed=is_committed, is_second=self._is_second)
-        answer = await self._coordinators.ask(request, own_code, key=self.transactional_id)
+        answer = await self._coordinators.ask(request, own_code, key=self.transactional_id, busy_s=busy_s)
         check(answer.error_code, self.transactional_id)
         if self._is_second:
             await self._identified(answer)

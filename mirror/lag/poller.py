@@ -37,9 +37,8 @@ log = logging.getLogger("mirror")
 
 SAVE_EVERY_S = 30.0
 RETENTION_EVERY_S = 300.0
-SEARCH_EVERY_S = (
-    30.0  # how often to search for series that a late report brought back, after the partitions have changed
-)
+# How often to search for series that a late report brought back, after the partitions have changed.
+SEARCH_EVERY_S = 30.0
 
 
 class SourceRetention:

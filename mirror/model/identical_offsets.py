@@ -168,10 +168,7 @@ def _compare(first: int, target: Log, then: Aligned) -> Compare:
     return Compare(max(first, target.start, target.end - COMPARED), target.end, then)
 
 
-class NoRecord(Enum):
-    """What an offset has that a marker or an aborted record occupies."""
-
-    NO_RECORD = auto()
+NO_RECORD = object()  # what an offset has that a marker or an aborted record occupies
 
 
 def are_equal(ours: Mapping[int, object], theirs: Mapping[int, object]) -> bool:
@@ -183,6 +180,6 @@ def are_equal(ours: Mapping[int, object], theirs: Mapping[int, object]) -> bool:
     common = ours.keys() & theirs.keys()
     if any(ours[offset] != theirs[offset] for offset in common):
         return False
-    if any(ours[offset] is not NoRecord.NO_RECORD for offset in common):
+    if any(ours[offset] is not NO_RECORD for offset in common):
         return True
-    return all(value is NoRecord.NO_RECORD for value in (*ours.values(), *theirs.values()))
+    return all(value is NO_RECORD for value in (*ours.values(), *theirs.values()))

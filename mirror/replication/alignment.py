@@ -22,7 +22,7 @@ from mirror.kafka.internal_topics import COMMITTED
 from mirror.kafka.log_reader import TooMuchError, read_batches
 from mirror.kafka.remote_logs import RemoteLogs, bounds_of
 from mirror.model.gaps import Cause, Effect
-from mirror.model.identical_offsets import Aligned, Compare, Diverged, Fill, Log, NoRecord, alignment, are_equal
+from mirror.model.identical_offsets import NO_RECORD, Aligned, Compare, Diverged, Fill, Log, alignment, are_equal
 from mirror.model.record_batches import Batch, CorruptBatch, raws
 from mirror.model.records import Raw
 from mirror.model.reports import NOT_IDENTICAL
@@ -99,12 +99,13 @@ class Alignment:
         while True:
             await self._is_needed.wait()
             self._is_needed.clear()
+            asked = self._due()
             try:
-                await self._compare()
+                await self._compare(asked)
             except (KafkaError, OSError, TimeoutError) as error:
                 log.debug("%s: logs cannot be compared yet: %s", self.name, describe(error))
                 if isinstance(error, BrokerError) and not error.is_retriable:
-                    self._give_up(error)
+                    self._give_up(asked, error)
             if self._waiting:
                 await asyncio.sleep(RETRY_S)
                 self._is_needed.set()
@@ -152,13 +153,15 @@ class Alignment:
 
     # --- comparing ------------------------------------------------------------------------------------------------
 
-    def _give_up(self, error: BrokerError) -> None:
-        """Pause what waits, with the reason, such as a right that the principal lacks."""
-        waiting, self._waiting = self._waiting, {}
-        for partition in waiting:
-            self.pauses.back_off(partition, f"its log cannot be compared with the source's: {error}")
+    def _give_up(self, asked: Iterable[Partition], error: BrokerError) -> None:
+        """Pause partitions that could not be compared. The reason may be a right that the principal lacks."""
+        for partition in asked:
+            if partition in self._waiting:
+                self._waiting.pop(partition)
+                self.pauses.back_off(partition, f"its log cannot be compared with the source's: {error}")
 
-    async def _compare(self) -> None:
+    def _due(self) -> list[Partition]:
+        """Return the waiting partitions that may be compared now."""
         now = asyncio.get_running_loop().time()
         asked = [
             p
@@ -168,6 +171,9 @@ class Alignment:
         for partition in self._waiting.keys() - set(asked):
             if not partition.is_placed or not partition.pause.is_due(now):
                 self._waiting.pop(partition)  # it asks again when it has something to send
+        return asked
+
+    async def _compare(self, asked: Collection[Partition]) -> None:
         if not asked:
             return
         await self._logs.reader.open({p.assigned.remote_topic for p in asked})
@@ -271,7 +277,7 @@ def _by_offset(batches: Iterable[Batch], compared: Compare, transforms: Transfor
     for batch in batches:
         if batch.is_control:  # an aborted batch is one too, without its records
             offsets = range(max(batch.base_offset, compared.first), min(batch.last_offset + 1, compared.end))
-            found |= dict.fromkeys(offsets, NoRecord.NO_RECORD)
+            found |= dict.fromkeys(offsets, NO_RECORD)
         else:
             kept = (record for record in raws(batch) if compared.first <= record.offset < compared.end)
             found |= {record.offset: _body(record, transforms) for record in kept}

@@ -222,12 +222,8 @@ class PartitionLog:
         """Return (producer id, first offset) of the aborted transactions that end at an offset or beyond it."""
         return [(producer_id, first) for producer_id, first, marker in self.aborted if marker >= offset]
 
-    def values(self, *, is_committed: bool) -> list[bytes | None]:
-        """Return the values of all records, or of those of committed transactions and of none."""
-        return [*self.by_offset(is_committed=is_committed).values()]
-
     def by_offset(self, *, is_committed: bool) -> dict[int, bytes | None]:
-        """Return the same values by their offsets."""
+        """Return the values of all records, or of those of committed transactions and of none, by offset."""
         up_to = self.last_stable if is_committed else self.end
         return {
             entry.base + index: record.value

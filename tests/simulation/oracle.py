@@ -7,7 +7,7 @@ after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tests.simulation.cluster import Cluster
 from tests.simulation.log import PartitionLog
@@ -50,19 +50,6 @@ class ClusterPair:
         """Return how many records are not on the target yet."""
         return sum(len(sent) - len(got) for sent, got in self._records())
 
-    def spoiled(self) -> list[str]:
-        """Return the remote partitions in which a repeated marker has the offset of a record."""
-        return [theirs.name for ours, theirs in self._logs() if self._spoiled_from(ours, theirs) is not None]
-
-    def _spoiled_from(self, ours: PartitionLog, theirs: PartitionLog) -> int | None:
-        if not self._is_identical or theirs.repeats_marker_from is None:
-            return None
-        sent = ours.by_offset(is_committed=self._from_committed)
-        markers = {
-            entry.base for entry in theirs.entries if entry.is_control and entry.base >= theirs.repeats_marker_from
-        }
-        return min(markers & sent.keys(), default=None)
-
     def _logs(self) -> Iterator[tuple[PartitionLog, PartitionLog]]:
         for topic, remote in self._topics.items():
             yield from zip(self._source.partitions(topic), self._target.partitions(remote), strict=True)
@@ -71,6 +58,15 @@ class ClusterPair:
         """Yield the records that have to be on the target, and those that are there, by offset."""
         for ours, theirs in self._logs():
             sent = ours.by_offset(is_committed=self._from_committed)
-            if (end := self._spoiled_from(ours, theirs)) is not None:
+            if self._is_identical and (end := _spoiled_from(sent, theirs)) is not None:
                 sent = {offset: value for offset, value in sent.items() if offset < end}
             yield sent, theirs.by_offset(is_committed=self._to_committed)
+
+
+def _spoiled_from(sent: Mapping[int, object], theirs: PartitionLog) -> int | None:
+    """Return the first record's offset that a repeated marker has taken; None if there is none."""
+    if (start := theirs.repeats_marker_from) is None:
+        return None
+    return min(
+        (entry.base for entry in theirs.entries if entry.is_control and start <= entry.base in sent), default=None
+    )

@@ -10,12 +10,12 @@ from mirror.model.identical_offsets import (
     BATCHES,
     COMPARED,
     EMPTY_AT_MOST,
+    NO_RECORD,
     Aligned,
     Compare,
     Diverged,
     Fill,
     Log,
-    NoRecord,
     Step,
     alignment,
     are_equal,
@@ -28,7 +28,6 @@ from mirror.model.record_batches import batches, raws, with_producer_state
 
 MOST = 4  # records of a batch, and of a batch of filler
 FOREIGN = "foreign"
-NO_RECORD = NoRecord.NO_RECORD
 
 
 def test_a_gap_is_filled_before_the_next_record():

@@ -378,9 +378,8 @@ def connect(monkeypatch):
     """A fake Connect; its address, with what it runs as `connectors`."""
     monkeypatch.setenv("no_proxy", "*")
     server = ThreadingHTTPServer(("127.0.0.1", 0), FakeConnect)
-    server.daemon_threads = (
-        False  # closing waits for them: one that fails later would write into the next test's output
-    )
+    # Closing waits for its threads: one that fails later would write into the next test's output.
+    server.daemon_threads = False
     server.is_over = threading.Event()
     server.connectors = {
         "src": running("src", config("Source", topics="orders")),
