@@ -59,9 +59,10 @@ def nearest(
             continue
         topic = row.key[:3]
         so_far = found.setdefault(topic, None)
-        if row.replicated_until_s is None or row.lag_seconds is None:
+        if row.lag_seconds is None:
             continue  # unknown since when its first record waits
-        left = headroom(retention.get(row.topic, Retention()), samples_of(row.key), row.lag_seconds)
+        limits = retention.get(row.topic, Retention())
+        left = headroom(limits, samples_of(row.key) if limits.bytes >= 0 else (), row.lag_seconds)
         if left is not None:
             found[topic] = left if so_far is None else min(so_far, left)
     return found

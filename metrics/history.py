@@ -49,7 +49,7 @@ class History:
     def save(self, path: Path) -> None:
         """Write to a file, all or nothing."""
         with self._lock:
-            rows = [[list(key), [list(sample) for sample in samples]] for key, samples in self._samples.items()]
+            rows = [(key, list(samples)) for key, samples in self._samples.items()]
         whole_file.write(path, json.dumps(rows, separators=(",", ":")))
 
     def load(self, path: Path, *, within_s: tuple[float, float] | None = None) -> None:

@@ -38,7 +38,7 @@ class LagRow:
     written_per_s: float | None = None  # that the log end passes
     level_in_s: float | None = None  # until lag 0 at the present rates; None at lag 0, or if the lag does not shrink
     log_start: int | None = None
-    # epoch; records written before are on the target. lag_seconds counts from it
+    # epoch; records written before are on the target. lag_seconds counts from it. None at lag 0: up to the poll
     replicated_until_s: float | None = None
     held_by: str = ""  # the open transaction that all waiting records wait for
     offsets: str = ""  # of a flow: "identical" on both clusters, or "translated"

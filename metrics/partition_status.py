@@ -152,6 +152,14 @@ def judge(
     return found
 
 
+def is_steady(samples: Sequence[Sample]) -> bool:
+    """Return whether a whole window of polls has the same offsets at both ends."""
+    if len(samples) < WINDOW:
+        return False
+    first, last = samples[-WINDOW], samples[-1]
+    return (first.position, first.end, first.lost) == (last.position, last.end, last.lost)
+
+
 def _behind(records: int) -> str:
     return f"{records:,} record{'' if records == 1 else 's'} behind"
 

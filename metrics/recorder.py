@@ -174,7 +174,9 @@ class Recorder:
 
     # --- what polls find ---------------------------------------------------------------------------------------
 
-    def record_rows(self, flow: Labels, rows: Sequence[LagRow], *, read_s: float, now_s: float) -> None:
+    def record_rows(
+        self, flow: Labels, rows: Sequence[LagRow], *, read_s: float, now_s: float, seen_s: float | None = None
+    ) -> None:
         """Record one poll of a flow.
 
         An unknown position leaves no lag, which is not lag 0; other unknown values stay.
@@ -184,27 +186,28 @@ class Recorder:
             rows: One per partition of the flow.
             read_s: When the log ends were requested, epoch seconds.
             now_s: When the rows got their status, epoch seconds.
+            seen_s: Up to when lag 0 means replicated, epoch seconds; None if unknown.
         """
         counts = Counter(row.status for row in rows)
         with self.store.lock:
             for row in rows:
-                self._row(row, read_s)
+                self._row(row, read_s, seen_s)
             self._judged_s[flow] = now_s
             for status in FLOW_STATUSES:
                 self.store.set("kafka_mirror_partitions", (*flow, status.name.lower()), counts[status])
 
-    def _row(self, row: LagRow, read_s: float) -> None:
-        labels = row.key
+    def _row(self, row: LagRow, read_s: float, seen_s: float | None) -> None:
+        labels, lag = row.key, row.lag
         if row.log_end is not None:
             self._ends_s[labels] = read_s
             self.store.set("kafka_mirror_source_end_offset", labels, row.log_end)
             if row.log_start is not None:
                 self.store.set("kafka_mirror_source_start_offset", labels, row.log_start)
-            if row.offset is not None and row.lag is not None:
+            if row.offset is not None and lag is not None:
                 self.store.set("kafka_mirror_replicated_offset", labels, row.offset)
-                self.store.set("kafka_mirror_lag_records", labels, row.lag)
-                if row.replicated_until_s is not None:
-                    self.store.set(UNTIL, labels, row.replicated_until_s)
+                self.store.set("kafka_mirror_lag_records", labels, lag)
+                if (until_s := row.replicated_until_s if lag else seen_s) is not None:
+                    self.store.set(UNTIL, labels, until_s)
         self.store.set("kafka_mirror_partition_status", labels, row.status)
         self.store.set("kafka_mirror_partition_behind_open_transaction", labels, int(bool(row.held_by)))
 

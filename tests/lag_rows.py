@@ -28,4 +28,4 @@ def row_of(labels: Labels, *, offset: int | None = None, end: int | None = None,
 
 def record(recorder: Recorder, *rows: LagRow, now_s: float) -> None:
     """Record rows of one flow as a poll of that time."""
-    recorder.record_rows(rows[0].key[:2], rows, read_s=now_s, now_s=now_s)
+    recorder.record_rows(rows[0].key[:2], rows, read_s=now_s, now_s=now_s, seen_s=now_s)

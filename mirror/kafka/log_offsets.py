@@ -13,12 +13,14 @@ from collections.abc import Collection, Iterable, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from mirror.kafka import packing
 from mirror.kafka.by_topic import by_topic, partitions_by_topic
 from mirror.kafka.client import Client
 from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, NoAnswerError
 from mirror.kafka.kept_client import KeptClient
 from mirror.kafka.messages import Request, make
 from mirror.kafka.protocol import CONSUMER, ApiKey
+from mirror.model.codecs import Bytes
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime import background
 
@@ -140,7 +142,7 @@ async def offsets_of(
         failure: KafkaError
         try:
             async with asyncio.timeout(within_s):
-                answer = await client.ask(node, _list_offsets(replica, isolation_level, asked))
+                answer = await client.ask(node, list_offsets_request(replica, isolation_level, asked))
         except KafkaError as error:
             failure = error
         except TimeoutError:
@@ -160,7 +162,10 @@ async def offsets_of(
     return found
 
 
-def _list_offsets(replica: int, isolation_level: int, asked: Mapping[TopicPartition, int]) -> Request:
+def list_offsets_request(replica: int, isolation_level: int, asked: Mapping[TopicPartition, int]) -> Request:
+    """Return the request for offsets at EARLIEST, LATEST or times (epoch ms)."""
+    wanted = by_topic(asked.items())
+
     def build(module: ModuleType, _: int) -> Any:
         return make(
             module.ListOffsetsRequest,
@@ -174,11 +179,14 @@ def _list_offsets(replica: int, isolation_level: int, asked: Mapping[TopicPartit
                         for partition, at in partitions
                     ),
                 )
-                for topic, partitions in by_topic(asked.items()).items()
+                for topic, partitions in wanted.items()
             ),
         )
 
-    return Request(ApiKey.LIST_OFFSETS, 1, 7, build)
+    def packs(version: int) -> list[Bytes] | None:
+        return packing.list_offsets(replica, isolation_level, wanted) if version in packing.LIST_OFFSETS else None
+
+    return Request(ApiKey.LIST_OFFSETS, 1, 7, build, packs=packs)
 
 
 class LogOffsets:

@@ -16,13 +16,13 @@ from mirror.model.topic_partition import TopicPartition
 
 def positions(plan: FlowPlan, target: Cluster) -> dict[TopicPartition, int]:
     """Return the next source offset of each partition that has one."""
-    found = target.committed(plan.group, [p.on_target for p in plan.partitions])
-    return {p.on_source: found[at] for p in plan.partitions if (at := p.on_target) in found}
+    found = target.committed(plan.group, [on_target for _, on_target in plan.sides])
+    return {on_source: found[on_target] for on_source, on_target in plan.sides if on_target in found}
 
 
 def shown_positions(plan: FlowPlan, source: Cluster) -> dict[TopicPartition, int]:
     """Return the positions that were last committed on the source for lag tools."""
-    return source.committed(plan.source_group_id, [p.on_source for p in plan.partitions])
+    return source.committed(plan.source_group_id, [on_source for on_source, _ in plan.sides])
 
 
 def log_bounds(plan: FlowPlan, source: Cluster) -> LogBounds:

@@ -10,12 +10,24 @@ from metrics.partition_status import LONG_AGO_S, USUAL_POLLS, PartitionStatus, S
 from mirror.kafka.cluster import Cluster
 from mirror.lag.cluster_offsets import log_bounds, positions, shown_positions
 from mirror.lag.first_unreplicated import FirstUnreplicated
-from mirror.lag.flow_offsets import NO_POSITIONS, FlowOffsets, LogBounds, Positions, joined, time_lag_s
+from mirror.lag.flow_offsets import (
+    NO_POSITIONS,
+    FlowOffsets,
+    LogBounds,
+    PartitionOffsets,
+    Positions,
+    joined,
+    time_lag_s,
+)
 from mirror.lag.judgement import Judge
 from mirror.lag.polls import Poll
 from mirror.model.flow_plan import Absent, FlowPlan, PlannedPartition
 from mirror.model.slot_ownership import COMMIT_S
 from mirror.model.topic_partition import TopicPartition
+
+_RowFacts = tuple[
+    PlannedPartition | Absent, PartitionOffsets, str
+]  # and the owner: what the row of a quiet partition shows
 
 # A window commits positions every COMMIT_S. After this time, all that was acknowledged when the log ends were read is committed.
 SETTLES_S = COMMIT_S + 0.5
@@ -37,6 +49,7 @@ class FlowLag:
         self._reader: FirstUnreplicated | None = None
         self._positions: Positions | None = None  # the last known ones; None before the first
         self._until_s: dict[TopicPartition, float] = {}  # of the poll before
+        self._quiet: dict[TopicPartition, tuple[_RowFacts, LagRow]] = {}  # rows of the poll before that may stay
 
     def read(self, plan: FlowPlan, source: Cluster, target: Cluster, poll: Poll) -> FlowOffsets:
         """Read the offsets of all partitions, log ends first."""
@@ -88,44 +101,68 @@ class FlowLag:
             last_report_s: When the flow last reported a finished window, epoch seconds; None if only its process knows.
             owner: Address of the process that replicates the flow, "" if unknown.
         """
-        held, rows = found.held, []
+        held, rows, quiet = found.held, [], {}
         for place in plan.places:
             key, at = plan.labels[place.on_source], found.of[place.on_source]
-            is_read, until_s = at.lag is not None, found.replicated_until_s.get(place.on_source)
-            held_by = held.get(place.on_source, "")
-            polled = self._judge.status(key, is_read=is_read, now_s=now_s, last_report_s=last_report_s)
-            status = _status_in_plan(polled, place, held_by)
-            pace = self._judge.pace(key, is_read=is_read, is_position_known=found.is_target_read)
-            rows.append(
-                LagRow(
-                    group=plan.name,
-                    cluster=plan.source,
-                    topic=place.topic,
-                    partition=place.partition,
-                    offset=at.position,
-                    log_end=at.log_end,
-                    owner=owner,
-                    is_flow=True,
-                    remote_topic=place.remote_topic,
-                    offsets=_offsets_of(place),
-                    lag_seconds=time_lag_s(at.lag, until_s, now_s),
-                    status=status.status,
-                    reason=status.reason,
-                    records_per_s=pace.records_per_s,
-                    written_per_s=pace.written_per_s,
-                    level_in_s=pace.level_in_s,
-                    log_start=at.log_start,
-                    replicated_until_s=until_s,
-                    held_by=held_by,
-                    is_complete=status.is_complete,
-                )
-            )
+            facts = (place, at, owner)
+            is_quiet = found.is_whole and at.lag == 0 and self._judge.is_quiet(key, now_s=now_s)
+            before = self._quiet.get(place.on_source) if is_quiet else None
+            if before is not None and before[0] == facts:
+                row = before[
+                    1
+                ]  # most partitions of a large flow are quiet; a new row costs more than all else of a poll
+            else:
+                held_by = held.get(place.on_source, "")
+                polled = self._judge.status(key, is_read=at.lag is not None, now_s=now_s, last_report_s=last_report_s)
+                status = _status_in_plan(polled, place, held_by)
+                row = self._row(plan, place, found, status, held_by=held_by, owner=owner, now_s=now_s)
+            if is_quiet and row.status is Status.OK:
+                quiet[place.on_source] = facts, row
+            rows.append(row)
+        self._quiet = quiet
         return rows
 
     def close(self) -> None:
         """Close the connections."""
         if self._reader is not None:
             self._reader.close()
+
+    def _row(
+        self,
+        plan: FlowPlan,
+        place: PlannedPartition | Absent,
+        found: FlowOffsets,
+        status: PartitionStatus,
+        *,
+        held_by: str,
+        owner: str,
+        now_s: float,
+    ) -> LagRow:
+        key, at = plan.labels[place.on_source], found.of[place.on_source]
+        until_s = found.replicated_until_s.get(place.on_source)
+        pace = self._judge.pace(key, is_read=at.lag is not None, is_position_known=found.is_target_read)
+        return LagRow(
+            group=plan.name,
+            cluster=plan.source,
+            topic=place.topic,
+            partition=place.partition,
+            offset=at.position,
+            log_end=at.log_end,
+            owner=owner,
+            is_flow=True,
+            remote_topic=place.remote_topic,
+            offsets=_offsets_of(place),
+            lag_seconds=time_lag_s(at.lag, until_s, now_s),
+            status=status.status,
+            reason=status.reason,
+            records_per_s=pace.records_per_s,
+            written_per_s=pace.written_per_s,
+            level_in_s=pace.level_in_s,
+            log_start=at.log_start,
+            replicated_until_s=until_s if at.lag else None,
+            held_by=held_by,
+            is_complete=status.is_complete,
+        )
 
     def _replicated_until_s(self, plan: FlowPlan, found: FlowOffsets) -> Mapping[TopicPartition, float]:
         """Return the time up to which each partition is replicated, epoch seconds.
@@ -141,8 +178,8 @@ class FlowLag:
         for key, timestamp_ms in self._reader.timestamps(found.first_unreplicated).items():
             samples = self._judge.history.of(plan.labels[key])
             until_s[key] = written_by_s(timestamp_ms / 1000, samples, before_s=self._until_s.get(key))
-        if found.seen_s > LONG_AGO_S:
-            until_s |= {key: found.seen_s for key, at in found.of.items() if at.lag == 0}
+        if (seen_s := found.seen_s) is not None:
+            until_s |= {key: seen_s for key, at in found.of.items() if at.lag == 0}
         self._until_s = until_s
         return until_s
 

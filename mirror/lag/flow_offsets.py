@@ -89,9 +89,10 @@ class FlowOffsets:
         return {key: at for key, own in self.of.items() if (at := own.first_unreplicated) is not None}
 
     @property
-    def seen_s(self) -> float:
-        """Epoch seconds of the older reading: lag 0 means replicated up to then."""
-        return min(self.logs.read_s, self.positions.read_s) if self.logs is not None else self.positions.read_s
+    def seen_s(self) -> float | None:
+        """Epoch seconds of the older reading: lag 0 means replicated up to then. None if that time is unknown."""
+        read_s = min(self.logs.read_s, self.positions.read_s) if self.logs is not None else self.positions.read_s
+        return read_s if read_s > LONG_AGO_S else None
 
 
 def joined(plan: FlowPlan, positions: Positions, logs: LogBounds | None, *, is_target_read: bool) -> FlowOffsets:
@@ -101,7 +102,7 @@ def joined(plan: FlowPlan, positions: Positions, logs: LogBounds | None, *, is_t
     """
     starts, ends = (logs.starts, logs.ends) if logs is not None else ({}, {})
     at = {
-        **{p.on_source: positions.offsets.get(p.on_source) for p in plan.partitions},
+        **{on_source: positions.offsets.get(on_source) for on_source, _ in plan.sides},
         **{p.on_source: starts.get(p.on_source) for p in plan.absent},
     }
     of = {key: PartitionOffsets(position, starts.get(key), ends.get(key)) for key, position in at.items()}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from metrics.as_of import MaxAge
 from metrics.history import History
 from metrics.lag_row import RowKey
-from metrics.partition_status import KNOWN_POLLS, PartitionStatus, Sample, judge
+from metrics.partition_status import KNOWN_POLLS, PartitionStatus, Sample, is_steady, judge
 from mirror.lag.flow_offsets import PartitionOffsets
 
 SILENT_WINDOWS = 4  # a report comes each window; a flow that misses this many has stopped
@@ -84,6 +84,11 @@ class Judge:
             silence_s=self.horizon.silence_s,
             known_s=self.horizon.known_s if is_read or self.bridges_polls else 0.0,
         )
+
+    def is_quiet(self, key: RowKey, *, now_s: float) -> bool:
+        """Return whether a whole window of polls found the same offsets, which are still current."""
+        samples = self.history.of(key)
+        return is_steady(samples) and now_s - min(samples[-1].time_s, samples[-1].position_s) <= self.horizon.known_s
 
     def pace(self, key: RowKey, *, is_read: bool, is_position_known: bool = True) -> Pace:
         """Return the rates of a row; unknown if this poll did not read it.

@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from metrics.as_of import MaxAge
 from metrics.headroom import Retention, nearest
@@ -181,7 +182,8 @@ class Poller:
         found, now_s = flow.lag.keep(plan, found), time.time()
         last_report_s = max(self._progress.last_report_s(name) or self._started_s, since_s)
         rows = flow.lag.rows(plan, found, now_s=now_s, last_report_s=last_report_s)
-        self._recorder.record_rows(name, rows, read_s=found.logs.read_s if found.logs else now_s, now_s=now_s)
+        read_s = found.logs.read_s if found.logs else now_s
+        self._recorder.record_rows(name, rows, read_s=read_s, now_s=now_s, seen_s=found.seen_s)
         self._status_log.log_changes(rows)
         if rows:
             self._trend.record(plan.name, summary(plan.name, rows).point(now_s))
@@ -240,6 +242,14 @@ class Poller:
             log.info("%s: lag is polled again", plan.name)
 
 
+class _Share(NamedTuple):
+    """What this process measures of a flow."""
+
+    plan: FlowPlan | None
+    served: FlowPlan | None
+    slots: Collection[int]
+
+
 class TrackedSeries:
     """The partitions of each flow that this process measures."""
 
@@ -248,7 +258,8 @@ class TrackedSeries:
         self._recorder = recorder
         self._poller = poller
         self._progress = progress
-        self._present: list[Labels] = []
+        self._shares: list[_Share] = []
+        self._reports: tuple[Set[Labels], Set[Labels]] = (set(), set())  # flows that are served, and led
         self._search_due = Due()
 
     def share(self) -> None:
@@ -268,17 +279,13 @@ class TrackedSeries:
 
         While it is unknown which slots of a flow this process serves, the series from the last run stay.
         """
-        plans = [state.served() or state.plan for state in self._flows]
-        present = [labels for plan in plans if plan is not None for labels in plan.labels.values()]
-        if present != self._present or self._search_due.take(SEARCH_EVERY_S):
-            self._present = present
-            self._recorder.keep_only(present)
-            self._poller.keep_only(present)
-            self._progress.keep_only(present)
         owned = {s.name: s.membership.owned if s.membership is not None else None for s in self._flows}
         unknown = {name for name, slots in owned.items() if slots is None}
         served, ours = {name for name, slots in owned.items() if slots} | unknown, led_flows(self._flows) | unknown
-        self._recorder.keep_flows(served=served, led=ours)
+        shares = [_Share(state.plan, state.served(), owned[state.name] or ()) for state in self._flows]
+        if shares != self._shares or (served, ours) != self._reports or self._search_due.take(SEARCH_EVERY_S):
+            self._shares, self._reports = shares, (served, ours)
+            self._sweep(served=served, led=ours)
         self._progress.expect(served, now_s=time.time())
         for state in self._flows:
             self._recorder.record_flow(state.name, has_begun=state.plan is not None)
@@ -287,13 +294,21 @@ class TrackedSeries:
                 self._recorder.record_expected_heartbeats(state.name, heartbeats=emits_heartbeats, now_s=time.time())
             if state.matching is not None:
                 self._recorder.record_matched_topics(state.name, topics=state.matching)
-            if state.plan is not None:
-                served_plan = state.served()
+
+    def _sweep(self, *, served: Set[Labels], led: Set[Labels]) -> None:
+        """Create the series of all partitions of this process; remove those of others."""
+        plans = [share.served or share.plan for share in self._shares]
+        present = [labels for plan in plans if plan is not None for labels in plan.labels.values()]
+        for kept in (self._recorder, self._poller, self._progress):
+            kept.keep_only(present)
+        self._recorder.keep_flows(served=served, led=led)
+        for state, share in zip(self._flows, self._shares, strict=True):
+            if share.plan is not None:
                 self._recorder.record_served_partitions(
                     state.name,
-                    served_plan.labels.values() if served_plan is not None else (),
-                    expected=len(state.plan.labels),
-                    slots=owned[state.name] or (),
+                    share.served.labels.values() if share.served is not None else (),
+                    expected=len(share.plan.labels),
+                    slots=share.slots,
                 )
 
 

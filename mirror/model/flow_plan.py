@@ -164,9 +164,14 @@ class FlowPlan:
         """Return the metric labels of each partition, by source topic and partition."""
         return {p.on_source: (self.source, self.target, p.remote_topic, str(p.partition)) for p in self.places}
 
+    @cached_property
+    def sides(self) -> tuple[tuple[TopicPartition, TopicPartition], ...]:
+        """Return each replicated partition on the source and on the target."""
+        return tuple((p.on_source, p.on_target) for p in self.partitions)
+
     def __getstate__(self) -> dict[str, Any]:
-        """Return the content of the plan file: without labels and absent partitions, which workers do not use."""
-        return {name: value for name, value in vars(self).items() if name not in ("labels", "absent")}
+        """Return the content of the plan file: without what workers do not use."""
+        return {name: value for name, value in vars(self).items() if name not in ("labels", "sides", "absent")}
 
     def back(self) -> FlowPlan:
         """Return the known part of the reverse flow, for identity names in both directions.

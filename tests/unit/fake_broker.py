@@ -34,6 +34,7 @@ class FakeBroker:
         self.api_versions |= api_versions or {}
         self.handlers: dict[int, Handler] = {}
         self.asked: list[tuple[int, int, Any]] = []  # API, version, request
+        self.answers = 0  # responses that have been written
         self.connects_s: list[float] = []
         self.topics: dict[str, int] = {}
         self.refusals: dict[str, ErrorCode] = {}  # by topic: what metadata responses have instead
@@ -80,6 +81,7 @@ class FakeBroker:
                 answer = await self._answered(await reader.readexactly(size))
                 if answer is not None:
                     writer.write(struct.pack(">i", len(answer)) + answer)
+                    self.answers += 1
         except (asyncio.IncompleteReadError, OSError, RuntimeError):  # uvloop's word for what is closed
             writer.transport.abort()
 

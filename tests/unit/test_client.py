@@ -192,16 +192,16 @@ def test_an_answer_that_came_while_the_loop_stood_still_is_read(new_loop):
         async def asks() -> tuple[Client, asyncio.Task[Any], int]:
             client = await Client.opened(options(server.broker))
             await client.ask(1, init_producer_id(None, 0))
-            asked_before = len(server.broker.asked)
+            before = server.broker.answers
             asked = asyncio.create_task(client.ask(1, init_producer_id(None, 0), within_s=0.2))
             await asyncio.sleep(0)
-            return client, asked, asked_before
+            return client, asked, before
 
         try:
-            client, asked, asked_before = loop.run_until_complete(asks())
-            while len(server.broker.asked) == asked_before:
+            client, asked, before = loop.run_until_complete(asks())
+            while server.broker.answers == before:
                 REAL_WAIT(0.01)
-            REAL_WAIT(0.3)  # the answer comes, the time for it passes, and the loop stands still
+            REAL_WAIT(0.3)  # the answer has come, the time for it passes, and the loop stands still
             assert loop.run_until_complete(asked).producer_id == 7
             loop.run_until_complete(client.close())
         finally:

@@ -7,10 +7,13 @@ import time
 from dataclasses import replace
 
 import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
 
 from metrics.as_of import MaxAge
 from metrics.history import History
-from metrics.partition_status import LONG_AGO_S, Sample, Status
+from metrics.lag_row import LagRow
+from metrics.partition_status import LONG_AGO_S, WINDOW, Sample, Status
 from metrics.recorder import Recorder
 from mirror.config.load import load
 from mirror.errors import ClusterRefuses
@@ -319,6 +322,44 @@ def test_a_position_that_is_not_read_has_no_rate_which_is_not_0():
     clusters.ends = None
     row = row_at(130.0)
     assert (row.lag, row.lag_seconds, row.records_per_s, row.written_per_s) == (None, None, None, None)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([10, 10, 10, 7, 12, None]),  # position
+            st.sampled_from([10, 10, 10, 12, None]),  # log end
+            st.sampled_from([0.0, 0.0, 5.0, 60.0]),  # age of the responses
+            st.sampled_from(["", "", "an owner"]),
+            st.integers(1, 12),  # polls that find this
+        ),
+        max_size=8,
+    )
+)
+def test_a_row_that_is_kept_is_what_a_new_one_would_be(found):
+    judge = Judge(history=History(), horizon=MaxAge(known_s=15.0, silence_s=40.0))
+    lag, clusters, now_s = FlowLag(judge, reads=lambda _: FakeTimestamps(None)), Clusters(), 1000.0
+    kept = 0
+    for position, end, age_s, owner, polls in found:
+        clusters.committed = None if position is None else {KEYS[0]: position}
+        clusters.ends = None if end is None else {KEYS[0]: end}
+        before: list[LagRow] = []
+        for _ in range(polls):
+            now_s += 5.0
+            clusters.now_s = now_s - age_s
+            offsets = read(lag, clusters)
+            rows = lag.rows(PLAN, offsets, now_s=now_s, owner=owner)
+            assert rows == FlowLag(judge).rows(PLAN, offsets, now_s=now_s, owner=owner)
+            kept += any(row is old for row, old in zip(rows, before, strict=False))
+            before = rows
+    event("kept" if kept else "none kept")
+
+
+def test_the_row_of_a_quiet_partition_is_kept():
+    lag, clusters = lag_of(), Clusters(positions=dict.fromkeys(KEYS, 10), ends=dict.fromkeys(KEYS, 10))
+    rows = [lag.rows(PLAN, read(lag, clusters), now_s=101.0) for _ in range(WINDOW + 1)]
+    assert rows[-1][0] is rows[-2][0]
+    assert rows[-2][0] is not rows[-3][0]
 
 
 def test_a_row_names_the_open_transaction_that_its_records_wait_for():

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from mirror.kafka import packing
 from mirror.kafka.fetch_request import FetchLimits, fetch_request
 from mirror.kafka.fetch_session import Delta, FetchPosition
+from mirror.kafka.log_offsets import list_offsets_request
 from mirror.kafka.messages import encoded
 from mirror.kafka.produce_request import produce_request
+from mirror.kafka.protocol import CONSUMER, DEBUGGER, EARLIEST, LATEST
 from mirror.model.records import uvarint
 
 TOPICS = st.sampled_from(["t", "a.b", "ü" * 100])
@@ -51,9 +53,18 @@ def test_a_produce_request(version, batches, transactional_id):
     assert written(request, version) == written(replace(request, packs=None), version)
 
 
+@pytest.mark.parametrize("version", packing.LIST_OFFSETS)
+@given(st.dictionaries(PLACES, st.sampled_from([EARLIEST, LATEST, 0, 2**62]), max_size=6), st.integers(0, 1))
+@settings(max_examples=30)
+def test_a_list_offsets_request(version, asked, isolation):
+    request = list_offsets_request(DEBUGGER if isolation else CONSUMER, isolation, asked)
+    assert written(request, version) == written(replace(request, packs=None), version)
+
+
 def test_versions_that_are_not_packed_by_hand_are_kios():
     assert produce_request(None, [], 1, (3, 11), {}).packs(8) is None
     assert fetch_request(Delta(0, 0, {}, {}, {}, True), FetchLimits(1, 1, 1, 0)).packs(11) is None
+    assert list_offsets_request(CONSUMER, 0, {}).packs(5) is None
 
 
 @given(st.integers(0, 2**35))
