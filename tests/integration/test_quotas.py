@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
+from metrics.partition_status import Status
 from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
 from mirror.kafka.client import Client
 from mirror.kafka.messages import Request, make
 from tests.compare import compare
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import create, write
+from tests.integration.records import beside, create, write
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -78,3 +81,42 @@ def test_a_quota_longer_than_a_window_leaves_no_unknown_outcome(primary, topic, 
         verdict = compare(primary.bootstrap, backup.bootstrap, {topic: f"primary.{topic}"})
         assert verdict.equal, verdict.differences
         assert verdict.records == 180
+
+
+def test_a_flow_that_copies_slower_than_its_source_grows_is_warned_of(primary, topic, tmp_path: Path):
+    """Each poll finds a higher position, and a lag that has grown: WARN, until the quota is lifted."""
+    create(primary, topic)
+
+    def run(stop: threading.Event) -> None:
+        producer = Producer({"bootstrap.servers": primary.bootstrap, "batch.num.messages": 5})
+        while not stop.wait(0.1):  # 200 kB/s
+            for _ in range(20):
+                producer.produce(topic, os.urandom(1_000))
+            producer.flush(30)
+
+    with Broker.start("backup", tmp_path / "backup") as backup:
+        asyncio.run(limit(backup, RATE))
+        appliance = RunningAppliance(
+            tmp_path,
+            primary=primary.bootstrap,
+            backup=backup.bootstrap,
+            topics=topic,
+            extra="backup.producer.max.request.size = 15000",
+        )
+
+        def statuses() -> list[float]:
+            return appliance.served("partition_status", topic=f"primary.{topic}")
+
+        with appliance:
+            with beside(run, "source"):
+                eventually(lambda: statuses() == [Status.WARN], within_s=60, because="the lag grows at each poll")
+                before = appliance.served("replicated_offset", topic=f"primary.{topic}")
+                eventually(
+                    lambda: appliance.served("replicated_offset", topic=f"primary.{topic}") > before,
+                    within_s=30,
+                    because="records are copied all the same",
+                )
+            asyncio.run(limit(backup, None))
+            eventually(lambda: statuses() == [Status.OK], within_s=60, because="the lag shrinks")
+            assert appliance.stop()[0] == 0
+        assert f"primary.{topic}-0 is WARN: copying, but falling behind: lag " in appliance.log.read_text()
