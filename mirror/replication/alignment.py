@@ -1,10 +1,10 @@
 """Keep the offsets of remote partitions identical: compare logs before the first write, and fill gaps.
 
-A partition with identical offsets is written only after its remote log was compared with the source's, once a window, and again
-after each failure. `mirror.model.identical_offsets` decides what the comparison means.
+A partition with identical offsets is written only after its remote log was compared with the source's. That happens once a
+window, and again after each failure. `mirror.model.identical_offsets` decides what a comparison leads to.
 
-A: Nothing is written to a log that was not compared since the last failure.
-B: Earlier transactions end, and a process that still fills is fenced, before a log is compared.
+A: A log that was not compared since the last failure is not written.
+B: Before a log is compared, earlier transactions are ended, and a process that still fills the log is fenced.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ ADVICE = (
 class LogComparison(NamedTuple):
     """How a window compares logs.
 
-    `open_elsewhere`: transactional ids of other slots whose transactions may be open, after an unclean end; None after a clean
-    one. `is_complete`: partitions that have nothing to send are compared too.
+    `open_elsewhere`: after an unclean end, the transactional ids of other slots whose transactions may be open; None after a
+    clean end. `is_complete`: partitions that have nothing to send are compared too.
     """
 
     logs: RemoteLogs
@@ -57,7 +57,7 @@ class LogComparison(NamedTuple):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Alignment:
-    """The comparison of the logs of one flow and window."""
+    """Compares the logs of one flow in one window."""
 
     name: str  # the flow, for the log
     source: Source  # reads the source
@@ -65,9 +65,9 @@ class Alignment:
     partitions: Collection[Partition]  # those with identical offsets
     pauses: Pauses
     read_ahead: ReadAhead
-    isolation_level: int  # as the flow reads the source
-    on_aligned: Callable[[Partition], None]  # gets a partition that may be written
-    on_doubt: Callable[[Partition], None]  # gets a partition whose remote topic may be another one
+    isolation_level: int  # isolation level with which the flow reads the source
+    on_aligned: Callable[[Partition], None]  # called with a partition that may be written
+    on_doubt: Callable[[Partition], None]  # called with a partition whose remote topic may be another one
 
     def __post_init__(self) -> None:
         self._waiting: dict[Partition, None] = dict.fromkeys(self.partitions if self.comparison.is_complete else ())
@@ -79,7 +79,7 @@ class Alignment:
         self._logs.begin_window()
 
     def admit(self, partition: Partition) -> bool:
-        """Return whether a partition may be written; if not, it is compared first."""
+        """Return whether a partition may be written now; if not, schedule its comparison."""
         if partition.remote_log is None or partition.remote_log.end is not None:
             return True
         self._waiting[partition] = None
@@ -113,7 +113,7 @@ class Alignment:
     def fill(self, partition: Partition, fill: Fill) -> asyncio.Future[int]:
         """Occupy the first offsets of a gap.
 
-        The future has the log's end then, or a KafkaError.
+        The returned future has the new log end, or a KafkaError.
         """
         remote_log = partition.remote_log
         assert remote_log is not None
@@ -139,7 +139,7 @@ class Alignment:
         return outcome
 
     async def _dispose(self, partition: Partition, offset: int) -> None:
-        """Delete filler at the start of a log. If that is not allowed, the filler stays, unseen by committed readers."""
+        """Delete filler at the start of a log. If that is not allowed, the filler stays; `read_committed` consumers skip it."""
         try:
             await self._logs.delete_before(partition.on_target, offset)
         except (KafkaError, OSError, TimeoutError) as error:
@@ -170,7 +170,7 @@ class Alignment:
         ]
         for partition in self._waiting.keys() - set(asked):
             if not partition.is_placed or not partition.pause.is_due(now):
-                self._waiting.pop(partition)  # it asks again when it has something to send
+                self._waiting.pop(partition)  # `admit` adds it again when it has something to send
         return asked
 
     async def _compare(self, asked: Collection[Partition]) -> None:
@@ -191,10 +191,7 @@ class Alignment:
                 await self._align(partition, target, source)
 
     def _check_topic(self, partition: Partition) -> bool:
-        """Pause or doubt a partition whose remote topic is absent or another one.
-
-        Return False then.
-        """
+        """Return whether the remote topic is the expected one; pause or doubt others."""
         assigned, known = partition.assigned, TopicIds.parse(partition.ids).target
         if not self._logs.reader.knows(assigned.remote_topic, assigned.partition):
             self._waiting.pop(partition)
@@ -222,10 +219,7 @@ class Alignment:
             self.on_aligned(partition)
 
     async def _compared(self, partition: Partition, compared: Compare) -> tuple[Aligned | Diverged, int]:
-        """Compare the ends of both logs.
-
-        Also how many of the records have the partition's sequence numbers.
-        """
+        """Compare the ends of both logs. Return the result, and the number that `_appended` returns."""
         first, end = compared.first, compared.end
         ours, theirs = await asyncio.gather(
             read_batches(self._logs.reader, partition.on_target, first, end - first, COMMITTED),
@@ -269,13 +263,13 @@ class Alignment:
 
 
 def _by_offset(batches: Iterable[Batch], compared: Compare, transforms: Transforms = ()) -> dict[int, object]:
-    """Return what each offset has: the content of its record after the transforms, or NO_RECORD.
+    """Return, for each offset, the content of its record after the transforms, or NO_RECORD.
 
-    Timestamps are left out: brokers may set them.
+    Timestamps are not compared: brokers may set them.
     """
     found: dict[int, object] = {}
     for batch in batches:
-        if batch.is_control:  # an aborted batch is one too, without its records
+        if batch.is_control:  # a batch of an aborted transaction is one too, without its records
             offsets = range(max(batch.base_offset, compared.first), min(batch.last_offset + 1, compared.end))
             found |= dict.fromkeys(offsets, NO_RECORD)
         else:
@@ -292,8 +286,8 @@ def _body(record: Raw, transforms: Transforms) -> bytes | None:
 def _appended(partition: Partition, batches: Iterable[Batch], end: int) -> int:
     """Return how many records from the position to before `end` have the partition's sequence numbers.
 
-    -1 if that is not known. A process that has just lost the slot may append more meanwhile: they do not count, so that the next
-    batch gets a number that the broker refuses.
+    -1 if the partition has no sequence numbers. Records of other producers do not count. If a process that has just lost the slot
+    appends more meanwhile, the next batch therefore gets a number that the broker refuses.
     """
     if (sequence := partition.sequence) is None:
         return -1

@@ -19,32 +19,32 @@ from mirror.replication.producer_registry import BidirectionalState, ProducerReg
 
 
 class Throttled(NamedTuple):
-    """Seconds that quotas of the source's and of the target's brokers took."""
+    """Seconds for which quotas of the source's and the target's brokers throttled clients."""
 
     source: float
     target: float
 
     def since(self, before: Throttled) -> Throttled:
-        """Return the increase since the last call."""
+        """Return the increase since an earlier reading."""
         return Throttled(self.source - before.source, self.target - before.target)
 
 
 @dataclass(slots=True)
 class Connections:
-    """The clients of one flow, and data for the process' next window."""
+    """The clients of one flow, and data that the next window of the process needs."""
 
     source: Source
     target: Target
-    transactional_id: str | None  # that the target writes by
-    both_ways: BidirectionalState | None = None  # where the flow is bidirectional
+    transactional_id: str | None  # with which the target writes
+    both_ways: BidirectionalState | None = None  # None: the flow is not bidirectional
     remote_logs: RemoteLogs | None = None  # of partitions with identical offsets
-    # partitions of the source that had data at the end of this process' last window
+    # partitions of the source that had data at the end of the last window of this process
     busy: frozenset[TopicPartition] = frozenset()
-    is_dirty: bool = False  # something was left unacknowledged: the producer must not live on
+    is_dirty: bool = False  # a batch was left unacknowledged: the producer must be closed
 
     @property
     def written_back(self) -> ProducerRegistry | None:
-        """Returns which of the source's records the reverse flow wrote; None: there is none."""
+        """The registry that shows which records on the source the reverse flow wrote; None: there is no reverse flow."""
         return None if self.both_ways is None else self.both_ways.written_back
 
     @property
@@ -62,19 +62,19 @@ class Connections:
         return logs
 
     def abort(self) -> None:
-        """Send nothing more to the target."""
+        """Stop sending to the target at once."""
         self.target.abort()
         if self.remote_logs is not None:
             self.remote_logs.abort()
 
     async def close(self) -> None:
-        """Close all clients, in bounded time."""
+        """Close all clients within a bounded time."""
         for client in (self.target, self.remote_logs, self.source):
             if client is not None:
                 await _close(client, within_s=2 * GRACE_S)
 
     async def renew_source(self, plan: FlowPlan) -> None:
-        """Read through new connections from now on."""
+        """Replace the connections to the source."""
         await _close(self.source, within_s=GRACE_S)
         self.source = Source(client_options(plan.consumer))
 
@@ -90,10 +90,10 @@ class ConnectionRegistry:
         return self._by_flow.get(name)
 
     async def connect(self, plan: FlowPlan, window: Window) -> Connections:
-        """Return a flow's clients; connect those that are missing or belong to another slot.
+        """Return a flow's clients; connect clients that are missing or belong to another slot.
 
-        A slot is written by its own transactional id only. Another slot's id would not fence this slot's earlier writers, but
-        would fence the window of that other slot.
+        Each slot writes with its own transactional id. The id of another slot would not fence this slot's earlier writers, but
+        would fence the current window of that slot.
         """
         name = plan.producer_id(window.slot)
         connections = self._by_flow.get(plan.name)
@@ -107,7 +107,7 @@ class ConnectionRegistry:
         return connections
 
     async def forget(self, name: str) -> None:
-        """Close a flow's clients, in bounded time; the next window opens new ones."""
+        """Close a flow's clients within a bounded time; the next window opens new ones."""
         connections = self._by_flow.pop(name, None)
         if connections is not None:
             await connections.close()
@@ -133,9 +133,9 @@ async def _close(client: Source | Target | RemoteLogs, *, within_s: float) -> No
 
 
 async def ended(task: asyncio.Task[Any], *, within_s: float) -> bool:
-    """Wait for a task, but never longer, even if it swallows its cancellation.
+    """Wait for a task within a time limit, even if the task swallows its cancellation.
 
-    asyncio.timeout would wait for such a task.
+    asyncio.timeout would wait for such a task. Return whether the task has ended.
     """
     await asyncio.wait({task}, timeout=within_s)
     return task.done()

@@ -1,6 +1,6 @@
-"""Copy again the records that the target lost from the end of a log.
+"""Copy again the records that were cut from the end of a target log.
 
-An unclean leader election or a power cut loses them. All in-sync replicas had each acknowledged record, so if the records of a
+An unclean leader election or a power failure can lose records that all in-sync replicas had acknowledged. If the records of a
 log end before the last acknowledged one, the log was cut. The window then resumes at the end of the records, before it appends
 anything. Markers and aborted transactions are not records.
 """
@@ -30,7 +30,7 @@ from mirror.replication.partition import Partition
 log = logging.getLogger("mirror")
 
 WITHIN_S = 5.0
-LOOK_BACK = 1_000  # offsets to read first; ten times as many each time that they have no record
+LOOK_BACK = 1_000  # offsets to read first; ten times as many after each read that finds no record
 
 
 async def go_back_to_cuts(
@@ -40,12 +40,12 @@ async def go_back_to_cuts(
     *,
     may_have_aborted: bool,
 ) -> None:
-    """Set back each partition whose target lost records that it had acknowledged.
+    """Move each partition back whose target has lost acknowledged records.
 
     Args:
         plan: The flow.
         partitions: Partitions of the window, as they were placed.
-        warn: Is called with what failed. A later window asks again.
+        warn: Called with what failed, and the error. A later window tries again.
         may_have_aborted: An aborted transaction may follow a cut, so logs that are long enough are read too.
     """
     asked = {p.on_target: p for p in partitions if _may_be_cut(p)}
@@ -87,7 +87,7 @@ def _may_be_cut(partition: Partition) -> bool:
 async def _end_of_records(target: Source, place: TopicPartition, end: int) -> int | None:
     """Return the offset after the last committed record before `end`, None if unknown.
 
-    The leader may not show everything before `end` yet, or a batch may be corrupt.
+    It is unknown while the leader does not show everything before `end`, or if a batch is corrupt.
     """
     look_back = LOOK_BACK
     while True:
@@ -96,7 +96,7 @@ async def _end_of_records(target: Source, place: TopicPartition, end: int) -> in
         while offset < end:
             part = await read_part(target, place, offset, COMMITTED)
             if part.error is ErrorCode.offset_out_of_range and start == offset:
-                return end  # retention has deleted what was there
+                return end  # retention has deleted the records before it
             check(part.error, f"{place[0]}-{place[1]}")
             try:
                 fresh = list(record_batches.batches(part.records))
@@ -117,7 +117,7 @@ async def _end_of_records(target: Source, place: TopicPartition, end: int) -> in
 async def _maps(
     target: Source, plan: FlowPlan, wanted: Collection[TopicPartition]
 ) -> Mapping[TopicPartition, OffsetMap]:
-    """Return the offset maps of some partitions from the map's topic; raises KafkaError."""
+    """Read the offset maps of some partitions from the map's topic; raises KafkaError."""
     found = {key: OffsetMap() for key in wanted}
     if target.shows(plan.offset_map_topic, 0):
         async for _, record in read_followed(target, TopicPartition(plan.offset_map_topic, 0), 0):

@@ -1,4 +1,4 @@
-"""Define how a window's records and positions reach the target: the protocol, and at least once.
+"""Define how a window's records and positions reach the target: the protocol, and delivery at least once.
 
 For exactly once see mirror.replication.exactly_once.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mirror")
 
-ARRIVES_S = 8.0  # how long a broker that has received a batch may take to append it, and be held up meanwhile
+ARRIVES_S = 8.0  # how long a broker may hold up a batch that it has received before it appends it
 
 
 def hold_back(partition: Partition) -> None:
@@ -44,7 +44,7 @@ def hold_back(partition: Partition) -> None:
 
 
 class Acknowledged(NamedTuple):
-    """An acknowledged batch: when it was read (epoch ms), and its target offset, -1 if unknown."""
+    """An acknowledged batch, when it was read (epoch ms), and its target offset (-1: unknown)."""
 
     partition: Partition
     outgoing: Outgoing
@@ -74,7 +74,7 @@ class Sender(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """How much was read, and is not acknowledged."""
+        """Bytes that were read and are not acknowledged."""
 
     async def is_quiet(self, within_s: float | None = None) -> bool:
         """Wait until nothing is in flight; return False on a time-out."""
@@ -84,13 +84,13 @@ class Sender(Protocol):
 
 
 class Delivery(Protocol):
-    """Opens the producer, commits positions, and decides when batches are sent and count.
+    """Opens the producer, commits positions, and decides when batches are sent and when they count.
 
     One object per window.
     """
 
     is_transactional: bool  # records and positions are written in transactions
-    # nothing is sent while it is not valid; None: the target itself refuses a producer that may not write
+    # nothing is sent while the lease is not valid; None: the target itself refuses a producer that may not write
     lease_term: LeaseTerm | None
 
     async def open(
@@ -98,54 +98,54 @@ class Delivery(Protocol):
     ) -> Offsets:
         """Fence the predecessor; return the offsets of `places` and the leases.
 
-        They are `found`, or read again. Raises KafkaError.
+        The returned offsets are `found`, unless they must be read again. Raises KafkaError.
         """
 
     async def pending(self, target: Target) -> PendingCommit:
-        """Return the positions for the lease's next commit, after the ledger has their gaps."""
+        """Write new gaps to the ledger, then return the positions for the next commit."""
 
     async def commit(self, target: Target, leased: LeasedCommits) -> None:
-        """Commit positions during the window, unless transactions do. Raises KafkaError."""
+        """Commit positions during the window, unless transactions commit them. Raises KafkaError."""
 
     def begin(self, sender: Sender, read_ahead: ReadAhead, pauses: Pauses, stop: Event) -> None:
-        """Begin to replicate; set `stop` if the window cannot continue."""
+        """Start to replicate; set `stop` if the window cannot continue."""
 
     def stop(self) -> None:
-        """Note that nothing more is sent."""
+        """Record that nothing more is sent."""
 
     def abandon(self) -> int:
         """Handle batches that have no response at the end of the window.
 
         Returns:
-            Until when the last transaction is better not aborted, epoch ms; 0 if that does not matter.
+            The time (epoch ms) before which the last transaction should not be aborted; 0 if it may be aborted at once.
         """
 
     async def finish(self, target: Target) -> None:
-        """Write the last data of a mirror that stops to the target; raise nothing."""
+        """Write the last data to the target when the mirror stops; raise nothing."""
 
     async def leave(self, target: Target) -> None:
         """Close clients that must not outlive the lease."""
 
     async def drained(self, within_s: float) -> bool:
-        """Wait until all sent batches count; return False on a time-out or an error."""
+        """Wait until all sent batches count; return False on a timeout or an error."""
 
     def admit(self, partition: Partition) -> bool:
-        """Return whether a batch may be sent now; if not, call `Sending.send_next` when it may."""
+        """Return whether a batch may be sent now. If not, call `Sending.send_next` when it may."""
 
     def sent(self) -> None:
-        """Note that a batch was sent."""
+        """Record that a batch was sent."""
 
     def acknowledged(self, batch: Acknowledged) -> None:
-        """Note that the target has a batch."""
+        """Record that the target has acknowledged a batch."""
 
     def uncertain(self, partition: Partition, error: UncertainError) -> bool:
-        """Handle a batch with an unknown outcome; return False if only another producer can."""
+        """Handle a batch with an unknown outcome. Return False if only another producer can."""
 
     def unexpected_offset(self) -> bool:
-        """Record a batch at an unexpected target offset; return whether it is aborted."""
+        """Record that a batch got an unexpected target offset; return whether its transaction is aborted."""
 
     def has_settled(self, partition: Partition) -> bool:
-        """Return whether all that was read of a partition is on the target and counts."""
+        """Return whether all read records of a partition are on the target and count."""
 
     def placed(self, partition: Partition) -> None:
         """Record that a partition has another position now."""
@@ -161,15 +161,15 @@ class AtLeastOnce:
     plan: FlowPlan
     window: Window
     partitions: Sequence[Partition]  # those of the window
-    positions: PositionCommits  # theirs
-    ledger: Ledger  # their gaps
+    positions: PositionCommits  # of these partitions
+    ledger: Ledger  # receives their gaps
     lease_term: LeaseTerm | None  # without it nothing is sent
-    commit_soon: Callable[[], None]  # asks for a call of `commit`
-    warn: Callable[[str, BaseException], None]  # gets what cannot be done
+    commit_soon: Callable[[], None]  # called when sequence numbers must be committed
+    warn: Callable[[str, BaseException], None]  # called with what failed, and the error
     is_transactional = False
 
     def __post_init__(self) -> None:
-        self._unannounced: dict[Partition, None] = {}  # in order: had something to send meanwhile
+        self._unannounced: dict[Partition, None] = {}  # partitions that wait for a commit of their numbers, in order
 
     async def open(
         self, producer: SlotProducer, target: Target, found: Offsets, places: Sequence[TopicPartition]
@@ -183,12 +183,12 @@ class AtLeastOnce:
         return await producer.end_predecessor(target, found, places)
 
     async def pending(self, target: Target) -> PendingCommit:
-        """Return the changed positions, after the ledger has their gaps."""
+        """Write new gaps to the ledger, then return the changed positions."""
         self.ledger.told(await self.ledger.write(target))
         return self.positions.pending(target)
 
     async def commit(self, target: Target, leased: LeasedCommits) -> None:
-        """Commit positions, then send batches that have waited for their sequence numbers."""
+        """Commit positions, then send the batches that waited for a commit of their sequence numbers."""
         await self._move_tails(target)
         await leased.commit(target)
         waiting, self._unannounced = self._unannounced, {}
@@ -196,11 +196,11 @@ class AtLeastOnce:
             self._sender.send_next(partition)
 
     def begin(self, sender: Sender, read_ahead: ReadAhead, pauses: Pauses, stop: Event) -> None:
-        """Remember who sends."""
+        """Keep the sender."""
         self._sender = sender
 
     def abandon(self) -> int:
-        """Block writes to partitions whose last batch may still be appended. The other partitions continue."""
+        """Block writes to each partition whose last batch may still be appended. The other partitions continue."""
         unknown = [p for p in self.partitions if p.in_flight]
         for partition in unknown:
             hold_back(partition)
@@ -215,7 +215,7 @@ class AtLeastOnce:
         return 0
 
     async def finish(self, target: Target) -> None:
-        """Leave a complete offset map."""
+        """Complete the offset map on the target."""
         self.positions.map_is_due = True
         await self._move_tails(target)
 
@@ -236,9 +236,9 @@ class AtLeastOnce:
         return await self._sender.is_quiet(within_s)
 
     def admit(self, partition: Partition) -> bool:
-        """Allow it if its sequence numbers are committed; otherwise request a commit of new ones.
+        """Allow the batch if its sequence numbers are committed; otherwise request their commit.
 
-        Repartitioned topics have none.
+        Repartitioned topics have no such numbers, so their batches are always allowed.
         """
         assigned = partition.assigned
         target = self._sender.target
@@ -260,7 +260,7 @@ class AtLeastOnce:
         batch.counted()
 
     def uncertain(self, partition: Partition, error: UncertainError) -> bool:
-        """Leave it to the next window, which reads the target's log."""
+        """Leave the batch to the next window, which reads the target's log."""
         return False
 
     def unexpected_offset(self) -> bool:
@@ -268,7 +268,7 @@ class AtLeastOnce:
         return False
 
     def has_settled(self, partition: Partition) -> bool:
-        """Return whether nothing of it is in flight."""
+        """Return whether no batch of the partition is queued or in flight."""
         return partition.has_arrived_whole
 
     def placed(self, partition: Partition) -> None:

@@ -1,9 +1,9 @@
 """Exactly once: batches and their positions are written in transactions, and count when committed.
 
-A transaction is committed as soon as nothing more waits to be sent, or after its maximal duration. Opening the slot's
-transactional producer fences every earlier one, so the broker refuses later writes of a window that seems dead. Only a producer
-whose last transaction does not end is not fenced: its successor uses a spare transactional id.
-Therefore a window reads its lease before each commit:
+A transaction is committed as soon as nothing more waits to be sent, or after its maximum duration. Opening the slot's
+transactional producer fences every earlier producer, so the broker refuses later writes of a window that seems dead. There is
+one exception: if the last transaction of a producer does not end, its successor uses a spare transactional id.
+That does not fence the producer. Therefore a window reads its lease before each commit:
 
     this window:   begin a transaction, read the lease, commit the transaction
     a successor:   claim the lease, open the producer, read the positions
@@ -39,47 +39,47 @@ from mirror.runtime.clock import now_ms
 
 log = logging.getLogger("mirror")
 
-# Nothing is sent while a transaction is committed. With so much waiting, records are late anyway: more of them at a time.
+# Nothing is sent while a transaction is committed. With a backlog records are late anyway, so transactions may last longer.
 BACKLOG_BYTES = 1 << 20
-BACKLOG_LASTS = 5  # times as long
+BACKLOG_LASTS = 5  # times as long as without a backlog
 
-# After its response to a commit, a broker writes the markers for some ms, and has producers retry meanwhile.
-# A rest costs less than that, and fewer transactions leave the brokers more time for each.
+# After its response to a commit, a broker needs some ms to write the markers, and makes producers retry meanwhile.
+# A short pause costs less than those retries, and fewer transactions leave the brokers more time for each.
 REST_S = 0.01
 LOOKS_AGAIN_S = 0.05
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExactlyOnce:
-    """Delivery of exactly once: records and positions count only if one transaction committed both.
+    """Exactly-once delivery: records and positions count only if one transaction committed both.
 
     A: Nothing is sent while a transaction ends.
-    B: A position is committed by the transaction that has the last batch before it.
-    C: If a transaction is aborted, every partition returns to its position in the last committed one.
+    B: A position is committed by the transaction that contains the last batch before it.
+    C: If a transaction is aborted, every partition returns to its position in the last committed transaction.
     """
 
     plan: FlowPlan
     window: Window
     partitions: Sequence[Partition]  # those of the window
-    positions: PositionCommits  # theirs
+    positions: PositionCommits  # of these partitions
     ledger: Ledger  # receives the gaps, in the transaction that commits the positions after them
     lease: Lease  # shows whether another window has the slot
     lease_term: LeaseTerm | None = None
     is_transactional = True
 
     def __post_init__(self) -> None:
-        self._is_ending = False  # the transaction takes no more batches
+        self._is_ending = False  # the transaction accepts no more batches
         self._must_abort = False
         self._is_stopping = False
-        self._waiting: dict[Partition, None] = {}  # in order: had something to send meanwhile, perhaps
-        self._has_sent = asyncio.Event()  # something is in the transaction, or it is to end
+        self._waiting: dict[Partition, None] = {}  # partitions that may have something to send, in order
+        self._has_sent = asyncio.Event()  # the transaction has a batch, or must end
         self._uncommitted: list[Acknowledged] = []
         self._committed: dict[Partition, int] = {}
 
     async def open(
         self, producer: SlotProducer, target: Target, found: Offsets, places: Sequence[TopicPartition]
     ) -> Offsets:
-        """Open the slot's transactional producer, which fences the predecessor's; read positions after that."""
+        """Open the slot's transactional producer, which fences the predecessor's; then read the positions."""
         return await producer.fence_predecessor(target, found, places)
 
     async def pending(self, target: Target) -> PendingCommit:
@@ -90,7 +90,7 @@ class ExactlyOnce:
         """Do nothing: transactions commit the positions."""
 
     def begin(self, sender: Sender, read_ahead: ReadAhead, pauses: Pauses, stop: asyncio.Event) -> None:
-        """Begin the first transaction; `stop` is set when the producer is of no more use."""
+        """Begin the first transaction; set `stop` when the producer can no longer be used."""
         self._sender, self._read_ahead, self._pauses, self._target = sender, read_ahead, pauses, sender.target
         for partition in self.partitions:
             if not partition.outcome_unknown_until_ms:  # else the numbers show that its last batch is in no transaction
@@ -100,14 +100,14 @@ class ExactlyOnce:
         self._ends = asyncio.get_running_loop().create_task(self._end_in_time(stop))
 
     def stop(self) -> None:
-        """Begin no other transaction."""
+        """Begin no further transaction."""
         self._is_stopping = True
         self._has_sent.set()
 
     async def drained(self, within_s: float) -> bool:
-        """Commit all sent batches; return False on a time-out or an error.
+        """Commit all sent batches; return False on a timeout or an error.
 
-        Then the slot's next producer aborts it.
+        After False, the slot's next producer aborts the transaction.
         """
         is_committed = False
         with contextlib.suppress(TimeoutError):
@@ -119,7 +119,7 @@ class ExactlyOnce:
         return is_committed
 
     def admit(self, partition: Partition) -> bool:
-        """Allow it while the transaction takes batches."""
+        """Allow the batch if the transaction still accepts batches."""
         if self._is_ending or self._must_abort:
             self._waiting[partition] = None
             return False
@@ -130,30 +130,30 @@ class ExactlyOnce:
         self._has_sent.set()
 
     def acknowledged(self, batch: Acknowledged) -> None:
-        """Keep it up to the commit."""
+        """Keep the batch until the commit."""
         self._uncommitted.append(batch)
 
     def uncertain(self, partition: Partition, error: UncertainError) -> bool:
-        """Abort the transaction, and leave the partition to a window that finds its outcome."""
+        """Abort the transaction, and leave the partition to a window that determines the outcome."""
         self._pauses.standstill(partition, error)
-        # Else the next attempt would cost a transaction at once.
+        # Otherwise the next attempt would cost another transaction at once.
         hold_back(partition)
         self._abort_soon()
         return True
 
     def unexpected_offset(self) -> bool:
-        """Abort the transaction: consumers of committed records must not see the batch there."""
+        """Abort the transaction: `read_committed` consumers must not see the batch at that offset."""
         self._abort_soon()
         return True
 
     def has_settled(self, partition: Partition) -> bool:
-        """Return whether nothing of it is in flight or uncommitted."""
+        """Return whether no batch of the partition is queued, in flight or uncommitted."""
         return partition.has_arrived_whole and all(one.partition is not partition for one in self._uncommitted)
 
     def abandon(self) -> int:
-        """Leave the transaction to the successor, which opens the slot's producer: that aborts it.
+        """Leave the transaction to the successor, which aborts it by opening the slot's producer.
 
-        But not before the target knows which of its brokers are alive.
+        If batches are in flight, the successor waits until the target has detected which of its brokers are alive.
         """
         log.warning(
             "%s: slot %d: the last transaction is aborted: the target has not responded",
@@ -171,7 +171,7 @@ class ExactlyOnce:
         await target.close()
 
     def placed(self, partition: Partition) -> None:
-        """Return to this position when a transaction is aborted."""
+        """Record the position to which an aborted transaction returns."""
         self._committed[partition] = partition.acked
 
     async def _end_in_time(self, stop: asyncio.Event) -> None:
@@ -207,7 +207,7 @@ class ExactlyOnce:
     async def _end_transaction(self) -> bool:
         """Commit the transaction, or abort it. Return False if the producer is unusable."""
         self._is_ending = True
-        self._has_sent.clear()  # before we wait: what wakes us at the window's end may come meanwhile
+        self._has_sent.clear()  # before the wait: an event at the window's end may come meanwhile
         while self._sender.in_flight:
             await self._sender.is_quiet()
         if self._sender.needs_new_producer:
@@ -238,9 +238,9 @@ class ExactlyOnce:
         self._uncommitted.clear()
 
     async def _move_tails(self) -> None:
-        """Add the offset map to the transaction. If the target refuses it, the records count all the same.
+        """Add the offset map to the transaction. If the target refuses the map, the records still count.
 
-        Only batches that the target certainly did not append are left out. Another error is raised again by the commit.
+        Only map batches that the target certainly did not append are dropped. The commit raises any other error again.
         """
         try:
             await self.positions.move_tails(self._target)
@@ -272,10 +272,10 @@ class ExactlyOnce:
         raise KafkaError("the producer was closed")
 
     async def _abort(self) -> None:
-        """Take everything back that is not committed; it is read again."""
+        """Return all partitions to their committed positions; their records are read again."""
         await self._target.abort_transaction()
-        # In the first version of the protocol this may have fenced a successor: then the positions of this window are old.
-        # A successor claims the lease before it opens its producer, so a lease that is still ours is proof of the opposite.
+        # In the first protocol version this may have fenced a successor: then the positions of this window are outdated.
+        # A successor claims the lease before it opens its producer. So if the lease is still ours, no successor was fenced.
         found = await self._target.committed(self.plan.group, self.lease.looks_at)
         if not self.lease.status(found).may_write:
             raise KafkaError("another window or process has the slot")

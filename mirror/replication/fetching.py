@@ -1,9 +1,9 @@
 """Fetch ahead from the source: per broker, one fetcher for busy partitions and one for idle ones.
 
-A partition is read from its leader, or from the replica in the mirror's rack that its leader names (KIP-392).
+A partition is read from its leader, or from the replica in the mirror's rack that the leader names (KIP-392).
 
-A: While there is room for it, a partition is always in a fetch of one of the two. A partition with new data leaves the idle
-   fetch when the busy one requests it.
+A: While a partition has room in its queue, it is always in a fetch of one of the two. If the busy fetcher requests a partition
+   with new data, the idle fetcher no longer does.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from mirror.replication.producer_registry import NOBODY, ProducerRegistry
 from mirror.replication.read_ahead import ReadAhead
 from mirror.runtime.logs import describe, level_once
 
-FREE = 20  # partitions that are asked for at once again
-EACH_S = 1e-4  # for each one more
-SMALL_BYTES = 64 << 10  # a fetch that returns more is worth its cost: that is how a backlog is read
+FREE = 20  # a fetch of up to this many partitions is followed by no further pause
+EACH_S = 1e-4  # pause for each further partition
+SMALL_BYTES = 64 << 10  # a fetch that returns more, as in a backlog, is worth its cost
 
 
 def fetch_delay_s(topic_partitions: int, received_bytes: int, linger_s: float) -> float:
-    """Return the pause (s) after a fetch, by its partitions and returned bytes.
+    """Return the pause (s) after a fetch, from its partition count and response size.
 
-    Meanwhile records gather at the source. A fetch that returned nothing has waited at the broker.
+    During the pause, records gather at the source. No pause follows a fetch that returned nothing: it has waited at the broker.
     """
     return max(linger_s, (topic_partitions - FREE) * EACH_S) if 0 < received_bytes <= SMALL_BYTES else 0.0
 
@@ -50,19 +50,19 @@ RETRY_S = 0.2
 LONGEST_RETRY_S = 5.0
 REFRESH_S = 5.0
 LOOKS_S = 0.1  # how often a fetcher checks whether a pause has ended, besides its wake-ups
-SILENT_S = 1.0  # after the longest wait that a fetch allows
+SILENT_S = 1.0  # how much longer than its longest allowed wait a fetch may take
 
 
 @dataclass(slots=True)
 class Polled:
-    """Fetches that brought records, and how long they took."""
+    """Fetches that returned records, and how long they took."""
 
     fetches: int = 0
     spent_s: float = 0.0
     longest_s: float = 0.0
 
     def answered(self, seconds: float) -> None:
-        """Count a fetch that brought records."""
+        """Count a fetch that returned records."""
         self.fetches += 1
         self.spent_s += seconds
         self.longest_s = max(self.longest_s, seconds)
@@ -74,27 +74,27 @@ class Fetching:
 
     name: str  # the flow, for the log
     source: Source  # reads the source
-    partitions: Mapping[TopicPartition, Partition]  # by topic and partition of the source
+    partitions: Mapping[TopicPartition, Partition]  # by topic and partition on the source
     options: FetchOptions  # how to read
     linger_s: float  # how long a record may wait at the source for others
     read_ahead: ReadAhead  # queues what was read
     pauses: Pauses  # pause what cannot be read
-    # what had data at the end of an earlier window; the others begin as idle ones
+    # partitions with data at the end of an earlier window; the others start as idle ones
     busy_before: InitVar[Collection[TopicPartition]]
-    on_batches: Callable[[Partition], None]  # gets a partition that has batches to send
-    on_doubt: Callable[[Partition], None]  # gets a partition whose topic may be another one
-    # returns which records the reverse flow wrote, which are skipped; None: there is none
+    on_batches: Callable[[Partition], None]  # called with a partition that has batches to send
+    on_doubt: Callable[[Partition], None]  # called with a partition whose topic may be another one
+    # shows which records the reverse flow wrote, which are skipped; None: there is no reverse flow
     written_back: ProducerRegistry | None = None
 
     def __post_init__(self, busy_before: Collection[TopicPartition]) -> None:
         self._loop = asyncio.get_running_loop()
         self._by_node: dict[int, list[Partition]] = {}
-        self._busy: dict[int, dict[Partition, None]] = {}  # by node, of these: those with data lately
+        self._busy: dict[int, dict[Partition, None]] = {}  # by node: its partitions that had data lately
         # by node: the partitions of the fetch in flight
         self._asked_busy: dict[int, Mapping[TopicPartition, FetchPosition]] = {}
         self._has_work = asyncio.Event()  # a partition has data again
         self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
-        self._asked_s: dict[tuple[int, bool], float] = {}  # by fetcher: when it asked what is not answered yet
+        self._asked_s: dict[tuple[int, bool], float] = {}  # by fetcher: when it sent the fetch that has no response yet
         self._logged: set[str] = set()
         self._limits = FetchLimits(
             self.options.max_wait_ms,
@@ -116,7 +116,7 @@ class Fetching:
         return frozenset(key for key, partition in self.partitions.items() if partition.fetch.is_hot)
 
     def follow_leaders(self) -> None:
-        """Start and end fetchers as the metadata's leaders change. Raise the error of a failed fetcher."""
+        """Start and end fetchers as leaders change in the metadata. If a fetcher has failed, raise its error."""
         by_node: dict[int, list[Partition]] = defaultdict(list)
         for (topic, number), partition in self.partitions.items():
             leader = self.source.leader(topic, number)
@@ -125,7 +125,7 @@ class Fetching:
                     partition
                 )
             elif self.source.knows(topic, number):
-                self.source.learn()  # no fetch fails for a partition without a leader
+                self.source.learn()  # no fetch can fail for a partition without a leader
         self._by_node = by_node
         self._busy = {node: dict.fromkeys(p for p in everyone if p.fetch.is_hot) for node, everyone in by_node.items()}
         for node in by_node:
@@ -162,12 +162,12 @@ class Fetching:
 
     async def _fetch(self, node: int, *, is_cold: bool) -> None:
         failures = 0
-        # The flag, not the cancellation alone: asyncio.wait_for of Python 3.11 can swallow one (bpo-37658).
+        # The flag is checked too: asyncio.wait_for of Python 3.11 can swallow a cancellation (bpo-37658).
         while node in self._by_node and not self._is_stopping:
             share = self.read_ahead.share(len(self._fetchers))
             wanted = self._wanted(node, is_cold=is_cold) if share else {}
             if not wanted:
-                # Who has something to ask for waits until there is room for it; acknowledgements are nothing to the others.
+                # If there is something to fetch, wait for room in the buffer; otherwise wait for new data.
                 is_short = not share or (not is_cold and bool(self._busy.get(node)))
                 await _woken(self.read_ahead.room if is_short else self._has_work)
                 continue
@@ -200,14 +200,14 @@ class Fetching:
                 await asyncio.sleep(delay_s)
 
     def _read_from_leaders(self, node: int) -> None:
-        """Read from the leaders again if a replica fails, for the rest of the window."""
+        """Read from the leaders for the rest of the window, because a replica has failed."""
         for partition in self._by_node.get(node, ()):
             if partition.fetch.read_replica is not None:
                 partition.fetch.follow_leader()
                 self._limits = self._limits._replace(rack="")
 
     def _wanted(self, node: int, *, is_cold: bool) -> dict[TopicPartition, FetchPosition]:
-        """Return the partitions to fetch from one broker now: those that have room in their queues."""
+        """Return the partitions to fetch from one broker now: the ones with room in their queues."""
         now = self._loop.time()
         most, missed = self.options.max_partition_bytes, frozenset[Partition]()
         everyone: Iterable[Partition] = self._busy.get(node, ())
@@ -228,7 +228,7 @@ class Fetching:
         return frozenset(partition for partition in self._busy.get(node, ()) if partition.on_source not in asked)
 
     def _cool(self, node: int, now: float) -> None:
-        """Let partitions that have been quiet join the fetch of the idle ones."""
+        """Move partitions without recent data to the idle fetcher."""
         busy = self._busy.get(node, {})
         for partition in [p for p in busy if now - p.fetch.last_data_s > HOT_S and not p.backlog.held_bytes]:
             partition.fetch.cool()
@@ -248,7 +248,7 @@ class Fetching:
         for part in fetched:
             key = TopicPartition(part.topic, part.partition)
             partition = self.partitions.get(key)
-            # Another fetch (hot or cold) may have moved the position since this one was asked for.
+            # Meanwhile another fetch (busy or idle) may have moved the position.
             if partition is None or partition.position != asked[key].offset or not partition.is_placed:
                 continue
             if part.error is not ErrorCode.none:
@@ -259,7 +259,7 @@ class Fetching:
             elif part.diverged_at is not None:
                 self._diverged(partition, part.diverged_at)
             elif part.high_watermark < partition.fetch.high_watermark:
-                self.on_doubt(partition)  # a log that has grown shorter, if it is not a new leader's first answer
+                self.on_doubt(partition)  # the log is shorter, or a new leader responds for the first time
             else:
                 partition.fetch.see(part.high_watermark)
                 if part.records and told.unknown:
@@ -305,7 +305,7 @@ class Fetching:
             )
 
     def _has_moved(self, node: int, partition: Partition) -> bool:
-        """Return whether another leader is known: newer brokers name it when they refuse."""
+        """Return whether another leader is known: newer brokers name the new leader in their refusal."""
         return self.source.leader(*partition.on_source) not in (None, node)
 
     def _diverged(self, partition: Partition, offset: int) -> None:
@@ -314,7 +314,7 @@ class Fetching:
             partition.fetch.truncate(min(offset, partition.position))
             self.on_doubt(partition)
         else:
-            partition.pause.retry(self._loop.time() + RETRY_S)  # first let what was read arrive
+            partition.pause.retry(self._loop.time() + RETRY_S)  # first, the records already read must be acknowledged
 
     async def _out_of_range(self, partition: Partition) -> None:
         """Resume at the log start if retention deleted the position.
@@ -322,7 +322,7 @@ class Fetching:
         If the log ends before the position, doubt the topic.
         """
         if not partition.has_arrived_whole:
-            partition.pause.retry(self._loop.time() + RETRY_S)  # first let what was read arrive
+            partition.pause.retry(self._loop.time() + RETRY_S)  # first, the records already read must be acknowledged
             return
         key, asked = partition.on_source, partition.position
         try:
@@ -340,7 +340,7 @@ class Fetching:
             )
             return
         if partition.position != asked or not partition.is_placed:
-            return  # another fetch has moved it meanwhile, or had the same answer
+            return  # another fetch has moved the position meanwhile, or got the same response
         if earliest <= asked <= latest:
             # The log has grown, or retention has deleted all records of the epoch that the fetch named.
             partition.forget_epochs()

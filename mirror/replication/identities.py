@@ -1,6 +1,6 @@
-"""Find out to which topics a flow's partitions belong, and where windows start.
+"""Determine the topics that a flow's partitions belong to, and where windows start.
 
-A window starts at the position, or elsewhere if a topic was replaced.
+A window starts at the committed position. If a topic was replaced, the flow's policy decides.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Identities:
         self._logged_reasons = logged_reasons
 
     async def identify(self, partitions: Iterable[Partition]) -> dict[Partition, str]:
-        """Verify each partition whose topics exist; return why the others stay unverified.
+        """Verify each partition whose topics exist; return the reason for each partition that stays unverified.
 
         Raises:
             KafkaError: a cluster does not report its topics.
@@ -68,11 +68,11 @@ def placed(
     from_earliest: bool,
     is_uncertain: bool,
 ) -> Partition:
-    """Return a partition at its position (offset and metadata, None when it has none).
+    """Return a partition at its position (offset and metadata, None if it has no position).
 
-    Its identity is unverified where the last window was uncertain of one, and where its position is of other topics than the
-    plan: one of the two is older than the other, and only the clusters know which. So is that of a partition without a
-    position: a broker forgets those of a topic that is deleted.
+    The partition's identity is unverified in three cases. The last window was uncertain of it. Or position and plan name
+    different topics: one of the two is outdated, and only the clusters can show which. Or the partition has no position: when a
+    topic is deleted, the broker deletes the positions of its partitions.
     """
     now = TopicIds(assigned.topic_id, assigned.remote_id)
     if committed is None:
@@ -122,11 +122,11 @@ def identified(
     """Record the topics of a partition; if they were replaced, apply the flow's policy.
 
     Args:
-        plan: Has the policy.
-        partition: The partition's `ids` are those of its position.
-        now: The ids of its topics.
-        logged_reasons: The lines that this process has logged of the partition.
-        before: The plan has the replacement too: no later window needs to check.
+        plan: The flow, with its policy.
+        partition: The partition; its `ids` are those of its position.
+        now: The current ids of its topics.
+        logged_reasons: The reasons that this process has logged for paused partitions.
+        before: The plan shows the replacement too, so no later window needs to check.
     """
     known = TopicIds.parse(partition.ids)
     ids = known.updated(now)

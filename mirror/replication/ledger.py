@@ -21,7 +21,7 @@ from mirror.runtime.logs import describe
 log = logging.getLogger("mirror")
 
 WRITE_S = 2.0
-AGAIN_S = 30.0  # until it is tried again where it could not be written
+AGAIN_S = 30.0  # until the next attempt after a failure
 
 NewestGaps = dict[tuple[str, TopicPartition], Gap]  # by flow and partition: the last gap that this process wrote
 
@@ -34,11 +34,11 @@ class LedgerEntry(NamedTuple):
 
 
 class Ledger:
-    """The gaps of one flow in one window.
+    """Writes the gaps of one flow in one window.
 
-    A: A gap is in the ledger before a position after it is committed, or by the same transaction. After a crash between the
-        two, the gap is found again, and its record replaces the earlier one.
-    B: A ledger that cannot be written delays no record: the log has its entries.
+    A: A gap is written to the ledger before a position after the gap is committed, or in the same transaction. After a crash
+        between the two, the gap is found again, and its new record replaces the earlier one.
+    B: If the ledger cannot be written, no record is delayed: the log shows the gaps.
     """
 
     def __init__(self, plan: FlowPlan, partitions: Sequence[Partition], newest: NewestGaps) -> None:
@@ -48,7 +48,7 @@ class Ledger:
         self._again_s = 0.0
 
     async def write(self, target: Target) -> list[LedgerEntry]:
-        """Write the new gaps; call `told` with the result when they count."""
+        """Write the new gaps and return them. When the write is committed, the caller passes them to `told`."""
         found = [LedgerEntry(p, gap) for p in self._partitions if p.gaps for gap in p.gaps]
         if not found or time.monotonic() < self._again_s:
             return []
@@ -71,12 +71,12 @@ class Ledger:
         await asyncio.wait_for(asyncio.gather(*sent), WRITE_S)
 
     def told(self, written: Sequence[LedgerEntry]) -> None:
-        """Forget the entries that are in the ledger."""
+        """Forget the gaps that are in the ledger."""
         for partition, gap in written:
             partition.forget_gap(gap)
             self._newest[self._plan.name, partition.on_source] = gap
 
     def _is_known(self, told: LedgerEntry) -> bool:
-        """Return whether it differs only in time: a refused record is refused again in each window."""
+        """Return whether the gap differs only in its time: each window refuses a refused record again."""
         newest = self._newest.get((self._plan.name, told.partition.on_source))
         return newest is not None and newest._replace(at_ms=told.gap.at_ms) == told.gap

@@ -1,4 +1,4 @@
-"""Batches without an outcome: recorded at a window's end, looked up at a later window's start."""
+"""Handle batches with an unknown outcome: record them at a window's end, resolve them later."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def in_question(
     """Pause partitions whose batches may still arrive. Return the partitions whose targets may be ahead of their positions.
 
     Args:
-        partitions: Partitions of the window, as they were placed.
-        forgotten: Partitions without a position, which the target may have forgotten.
-        is_unclean: The last window ended, or may have ended, without committing all it wrote.
-        has_gap: Positions may be older than the target's records: they are compared if the offset map alone shows the result.
+        partitions: Partitions of the window, at their starts.
+        forgotten: Partitions without a position, which the target may have deleted.
+        is_unclean: The last window ended, or may have ended, without committing everything that it wrote.
+        has_gap: Positions may be older than the target's records. A partition is compared if its position has an offset map.
     """
     for partition in partitions:
         if partition.outcome_unknown_until_ms > now_ms():
@@ -41,7 +41,7 @@ def in_question(
         p
         for p in partitions
         if p.pause.kind is Pause.NONE
-        and p.remote_log is None  # compared before its first write (mirror.replication.alignment)
+        and p.remote_log is None  # its logs are compared before its first write (mirror.replication.alignment)
         and (
             p.outcome_unknown_until_ms
             or is_unclean
@@ -64,22 +64,22 @@ async def find_outcomes(
     logged_reasons: LoggedReasons,
     warn: Callable[[str, BaseException], None],
 ) -> bool:
-    """Resume after the last record on the target; pause partitions that cannot be compared yet.
+    """Resume partitions after their last records on the target; pause those not comparable yet.
 
     Args:
         plan: The flow.
         partitions: As returned by `in_question`.
         source: Reads the source.
-        written_back: Returns which of the source's records the reverse flow wrote, if the flow is bidirectional.
-        isolation_level: As the flow reads the source.
+        written_back: Shows which records on the source the reverse flow wrote, if the flow is bidirectional.
+        isolation_level: Isolation level with which the flow reads the source.
         is_transactional: This window writes in transactions.
-        was_transactional: The windows before did.
+        was_transactional: Earlier windows wrote in transactions.
         is_patient: Wait for leaders whose high watermark is behind their log end.
-        logged_reasons: The lines that this process has logged of the partitions.
-        warn: Gets errors.
+        logged_reasons: The reasons that this process has logged for paused partitions.
+        warn: Called with what failed, and the error.
 
     Returns:
-        False if the committed positions do not make the next window compare again.
+        False if nothing in the committed positions makes the next window compare again.
     """
     if not partitions:
         return True
@@ -123,5 +123,5 @@ def _await_outcomes(plan: FlowPlan, unsettled: Collection[Partition], logged_rea
         )
     for partition in unsettled:
         partition.pause.begin(Pause.OUTCOME_UNKNOWN, AWAITS)
-        if not partition.outcome_unknown_until_ms:  # the next window is to look again
+        if not partition.outcome_unknown_until_ms:  # the next window must check again
             partition.hold_back(int(now_ms()))

@@ -32,7 +32,7 @@ FIRST_BACK_OFF_S, LAST_BACK_OFF_S = 1.0, 60.0
 
 
 class Identity(Enum):
-    """Whether the topics of a partition are those that its position was committed for.
+    """Whether the topics of a partition are those for which its position was committed.
 
     ========== ============================ =========================================================
     from       to                           when
@@ -40,16 +40,16 @@ class Identity(Enum):
     (start)    VERIFIED                     plan and position name the same topics
     (start)    UNVERIFIED                   they differ, there is no position, or the last window was not sure
     (start)    REPLACED_BEFORE              they differ, and the flow's policy is to stop
-    VERIFIED   UNVERIFIED                   a cluster responds as for another topic, or shows none
-    UNVERIFIED VERIFIED                     the clusters name the same topics, or the policy is to continue
-    UNVERIFIED REPLACED                     they name others, and the policy is to stop
+    VERIFIED   UNVERIFIED                   a cluster responds as for another topic, or does not list it
+    UNVERIFIED VERIFIED                     the clusters report the same topics, or the policy is to continue
+    UNVERIFIED REPLACED                     they report others, and the policy is to stop
     ========== ============================ =========================================================
     """
 
     VERIFIED = auto()
     UNVERIFIED = auto()  # nothing is fetched; batches already read are still sent
     REPLACED = auto()  # paused until an operator sets its position; the next window verifies it again
-    REPLACED_BEFORE = auto()  # the same, and the plan has it already
+    REPLACED_BEFORE = auto()  # the same, and the plan shows the replacement too
 
 
 class Pause(Enum):
@@ -57,14 +57,14 @@ class Pause(Enum):
 
     ================ ======================================================================================
     NONE             it is replicated
-    BACK_OFF         it is tried again after a time that doubles
-    STANDSTILL       it is tried again when the target's metadata change
-    NEXT_WINDOW      the next window tries it again, with another producer or another topic
-    OUTCOME_UNKNOWN  the start of a window finds that its last batch is in the target's log, or will never be
+    BACK_OFF         it is retried after a time that doubles
+    STANDSTILL       it is retried when the target's metadata change
+    NEXT_WINDOW      the next window retries it, with another producer or another topic
+    OUTCOME_UNKNOWN  the start of a window finds its last batch in the target's log, or that the batch can no longer arrive
     REPLACED         an operator sets its position
     ================ ======================================================================================
 
-    Each of them ends with a batch that the target acknowledges.
+    When the target acknowledges a batch, every pause except an operator's ends.
     """
 
     NONE = auto()
@@ -77,14 +77,14 @@ class Pause(Enum):
 
 @dataclass(slots=True, eq=False)
 class PauseState:
-    """Whether a partition is paused, why, and when it is tried again."""
+    """Whether a partition is paused, why, and when it is retried."""
 
     kind: Pause = Pause.NONE
     is_by_operator: bool = False
-    lacks_topic: bool = False  # a cluster does not show its topic
+    lacks_topic: bool = False  # a cluster does not list its topic
     error: ErrorKind = ErrorKind.OTHER
     _reason: str = ""
-    _due_s: float | None = 0.0  # when it is tried again, by the loop's clock; None: `kind` shows what ends the pause
+    _due_s: float | None = 0.0  # when it is retried, by the loop's clock; None: `kind` shows what ends the pause
     _back_off_s: float = FIRST_BACK_OFF_S
 
     @property
@@ -94,7 +94,7 @@ class PauseState:
 
     @property
     def is_topic_in_question(self) -> bool:
-        """True if one of its topics was replaced or is hidden: the flow refreshes topics soon."""
+        """True if one of its topics was replaced or is not listed: the flow refreshes topics soon."""
         return self.kind is Pause.REPLACED or self.lacks_topic
 
     def begin(
@@ -106,24 +106,24 @@ class PauseState:
         lacks_topic: bool = False,
         error: ErrorKind = ErrorKind.OTHER,
     ) -> None:
-        """Pause the partition, up to a time of the loop's clock if one is given."""
+        """Pause the partition, until a time of the loop's clock if one is given."""
         self.kind, self._reason, self._due_s, self.lacks_topic, self.error = kind, reason, due_s, lacks_topic, error
 
     def set_by_operator(self, *, is_paused: bool) -> None:
-        """Pause or resume the partition as an operator wants."""
+        """Pause or resume the partition at an operator's request."""
         self.is_by_operator = is_paused
 
     def retry(self, due_s: float = 0.0) -> None:
-        """Try it from a time on; its reason stays until a batch is acknowledged."""
+        """Retry the partition after a time; its reason stays until a batch is acknowledged."""
         self._due_s = due_s
 
     def next_back_off_s(self) -> float:
-        """Return the seconds of this pause; double the next one."""
+        """Return the length of this pause in seconds; double the next one."""
         pause_s, self._back_off_s = self._back_off_s, min(2 * self._back_off_s, LAST_BACK_OFF_S)
         return pause_s
 
     def end(self) -> None:
-        """End the pause, not an operator's."""
+        """End the pause, except an operator's."""
         self.begin(Pause.NONE, "", 0.0)
         self._back_off_s = FIRST_BACK_OFF_S
 
@@ -141,9 +141,9 @@ class Backlog:
 
     queue: deque[Batch] = field(default_factory=deque)
     ready: deque[Round] = field(default_factory=deque)
-    turns: int = 0  # batches of a repartitioned topic, which places its records without a key
-    held_bytes: int = 0  # read, and not acknowledged
-    taken_bytes: int = 0  # of these: taken out of the queue
+    turns: int = 0  # batches so far of a repartitioned topic; determines where records without a key go
+    held_bytes: int = 0  # bytes read and not acknowledged
+    taken_bytes: int = 0  # bytes of these that were taken out of the queue
 
     @property
     def is_empty(self) -> bool:
@@ -155,18 +155,18 @@ class Backlog:
 class FetchState:
     """Facts about a partition's log that fetches have shown."""
 
-    high_watermark: int = -1  # the last that was fetched, -1: unknown
-    read_replica: int | None = None  # node id of the replica that its leader names
-    truncated_to: int | None = None  # up to where the log has what was read, if that is before the position
+    high_watermark: int = -1  # the last one that a fetch returned, -1: unknown
+    read_replica: int | None = None  # node id of the replica that the leader names
+    truncated_to: int | None = None  # end of the common log if it is before the position
     is_hot: bool = True  # it had data lately
     last_data_s: float = 0.0
-    _from: FetchPosition | None = None  # of the last fetch, and the ids that it is of
+    _from: FetchPosition | None = None  # of the last fetch, with its topic ids
     _from_ids: str = ""
 
     def begins(self, offset: int, max_bytes: int, last_epoch: int, ids: str) -> FetchPosition:
-        """Return where the next fetch begins; the same object as before if nothing has changed.
+        """Return the next fetch position; the same object as before if nothing has changed.
 
-        A fetch of many idle partitions compares identities first.
+        For idle partitions, fetches then compare objects by identity only.
         """
         at = self._from
         if (
@@ -181,11 +181,11 @@ class FetchState:
         return at
 
     def follow_replica(self, node: int) -> None:
-        """Read from a replica, whose high watermark may be lower."""
+        """Read from a replica. Its high watermark may be lower."""
         self.read_replica, self.high_watermark = node, -1
 
     def follow_leader(self) -> None:
-        """Read from the leader again. The high watermark must not be lower."""
+        """Read from the leader again. From now on, a lower high watermark is suspicious."""
         self.read_replica = None
 
     def see(self, high_watermark: int) -> None:
@@ -193,7 +193,7 @@ class FetchState:
         self.high_watermark = high_watermark
 
     def truncate(self, offset: int) -> None:
-        """Record the offset up to which the log has the read records."""
+        """Record the offset up to which the log agrees with the read records."""
         self.truncated_to = offset
 
     def warm(self, now_s: float) -> bool:
@@ -206,7 +206,7 @@ class FetchState:
         self.is_hot = False
 
     def start_over(self) -> None:
-        """Forget what fetches have shown: the topic is another one, or was placed anew."""
+        """Forget what fetches have shown: the topic is another one, or its position was set anew."""
         self.high_watermark, self.truncated_to = -1, None
 
 
@@ -221,8 +221,8 @@ class RemoteLog:
     """
 
     end: int | None = None
-    disposable_before: int = 0  # records before it need not stay: the source has none, or they were skipped
-    is_identical: bool | None = None  # the last finding of this window, None without one
+    disposable_before: int = 0  # no record before it must be kept: the source has none, or it was skipped
+    is_identical: bool | None = None  # the last result of this window, None without one
 
     def compared(self, end: int, *, disposable_before: int) -> None:
         """Record that the log agrees with the source's, up to its end."""
@@ -233,7 +233,7 @@ class RemoteLog:
         self.end, self.is_identical = None, False
 
     def doubt(self) -> None:
-        """Forget the end: it is read again before the next write."""
+        """Forget the log end; it is read again before the next write."""
         self.end = None
 
     def grow(self, end: int) -> None:
@@ -249,28 +249,28 @@ class RemoteLog:
 class Partition:
     """State of one partition inside a window.
 
-    Offsets are of the source unless stated otherwise. `committed` is the position that the target's group has with the
-    present metadata, None if it must be written.
+    Offsets are source offsets unless stated otherwise. `committed` is the position in the target's group that has the current
+    metadata; None if the position must be written.
     """
 
     assigned: PlannedPartition
-    on_source: TopicPartition = field(init=False)  # those of `assigned`, made once: each fetch and batch asks for them
+    on_source: TopicPartition = field(init=False)  # as in `assigned`, made once: each fetch and batch needs it
     on_target: TopicPartition = field(init=False)
     position: int = -1  # next offset to fetch
-    acked: int = -1  # next offset that the target has not acknowledged
+    acked: int = -1  # first offset that the target has not acknowledged
     start: int | None = None  # EARLIEST or LATEST while it has no position
-    # First and last source offset of what the target lost from the end of its log; the first is None if unknown.
+    # First and last source offset of the records that the target lost from its log end; the first is None if unknown.
     hole: tuple[int | None, int] | None = None
-    next_target_offset: int = 0  # a batch with a lower one means that the target's log was cut, or is another topic's
-    ids: str = ""  # of its topics, as they are committed with the position
+    next_target_offset: int = 0  # a lower offset of a batch shows a log that was cut, or another topic
+    ids: str = ""  # of its topics; committed with the position
     identity: Identity = Identity.VERIFIED
     committed: int | None = None
-    outcome_unknown_until_ms: int = 0  # epoch ms; until then a batch may come into the target's log: nothing is sent
-    in_sync: int | None = None  # replicas that were in sync when the target appended nothing
-    sequence: NextSequence | None = None  # of the record at `acked`; None: not numbered yet, or in transactions
-    announced: NextSequence | None = None  # the committed one in the target's group
-    registered: int | None = None  # as PositionMetadata.registered, if the flow is bidirectional
-    # if others write to the remote partition too: its log end before the first record
+    outcome_unknown_until_ms: int = 0  # epoch ms; before that a batch may still be appended: nothing is sent
+    in_sync: int | None = None  # in-sync replicas when the target appended nothing
+    sequence: NextSequence | None = None  # of the record at `acked`; None: not numbered yet, or written in transactions
+    announced: NextSequence | None = None  # the one committed in the target's group
+    registered: int | None = None  # as PositionMetadata.registered; None: not bidirectional
+    # the log end of the remote partition before the first record, if other producers write to the partition too
     target_end: int | None = None
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     tail: Tail = field(default_factory=Tail)
@@ -279,9 +279,9 @@ class Partition:
     fetch: FetchState = field(default_factory=FetchState)
     remote_log: RemoteLog | None = field(init=False)  # None: offsets are translated
     in_flight: bool = False
-    has_arrived: bool = False  # something of it, in this window
+    has_arrived: bool = False  # the target has appended a batch of it in this window
     tally: Tally = field(default_factory=Tally)
-    gaps: list[Gap] = field(default_factory=list)  # that the ledger does not have yet
+    gaps: list[Gap] = field(default_factory=list)  # not in the ledger yet
 
     def __post_init__(self) -> None:
         self.on_source, self.on_target = self.assigned.on_source, self.assigned.on_target
@@ -290,7 +290,7 @@ class Partition:
     # --- its position --------------------------------------------------------------------------------------------
 
     def place(self, offset: int) -> None:
-        """Start at an offset; no record before it will be copied."""
+        """Start at an offset; no record before the offset will be copied."""
         begins_at = 0 if self.start == EARLIEST else offset
         self.tail = Tail(begins_at=begins_at)
         if self.target_end is not None:
@@ -309,15 +309,15 @@ class Partition:
         self.epochs = LeaderEpochs()
 
     def read(self, batch: Batch) -> None:
-        """Queue the next batch, and continue after it."""
+        """Queue the next batch, and move the position after it."""
         self.backlog.queue.append(batch)
         self.position = batch.last_offset + 1
         self.epochs.read(batch.base_offset, batch.leader_epoch)
 
     def landed(self, outgoing: Outgoing, base: int) -> None:
-        """Record the target offset of a batch, -1 if the broker no longer knows it.
+        """Record the target offset of a batch.
 
-        That happens to a repeated batch.
+        The offset is -1 if the broker no longer has it, which can happen for a repeated batch.
         """
         if self.sequence is not None:
             self.sequence = self.sequence.after(outgoing.count)
@@ -328,7 +328,7 @@ class Partition:
     def filled(self, fill: Fill, *, is_mapped: bool) -> None:
         """Record that offsets without a record are occupied on the target.
 
-        `is_mapped`: a reader at one of them continues at the same offset on the target.
+        `is_mapped`: a consumer at one of these offsets continues at the same offset on the target.
         """
         if is_mapped:
             self.tail.acknowledged((OffsetRun(fill.start, 0, fill.offsets),), fill.start)
@@ -338,7 +338,7 @@ class Partition:
     def align(self, position: int, log_end: int, appended: int) -> None:
         """Continue at another position, because the target's log ends at `log_end`.
 
-        `appended`: records after the last position that are there, -1 if unknown.
+        `appended`: the number of records after the last position on the target, -1 if unknown.
         """
         sequence = self.sequence
         if position > self.acked:
@@ -350,7 +350,7 @@ class Partition:
         self.rewrite_position()
 
     def rewind(self, to: int | None = None) -> None:
-        """Read again from the last acknowledgement, or from the position of a commit."""
+        """Read again from the last acknowledgement, or from a committed position."""
         if to is not None:
             self.acked = to
         self.position = self.acked
@@ -360,20 +360,20 @@ class Partition:
         self.in_flight = True
 
     def settle(self, *, has_arrived: bool) -> None:
-        """Record that no batch is in flight, and whether the target has appended something."""
+        """Record that no batch is in flight, and whether the target has appended one."""
         self.in_flight = False
         self.has_arrived |= has_arrived
 
     def find_hole(self) -> None:
-        """Record the loss of the target log's end, which a batch after the cut shows."""
+        """Record the loss of the target log's end, which a later batch has shown."""
         self.hole = self.tail.last_hole()
 
     def map_from(self, offset: int) -> None:
-        """Start another tail of the offset map at a source offset."""
+        """Start a new tail of the offset map at a source offset."""
         self.tail = Tail(begins_at=offset)
 
     def restart(self) -> None:
-        """Replicate the topic from its start, once that is known."""
+        """Replicate the topic from its start, when the start offset is known."""
         self.start = EARLIEST
 
     def map_again(self, tail: Tail, target_end: int) -> None:
@@ -385,12 +385,12 @@ class Partition:
         self.next_target_offset = target_offset
 
     def place_again(self) -> None:
-        """Forget the earlier findings about the log: the partition is where it should be."""
+        """Forget the earlier findings about the log: the partition is at the right position."""
         self.fetch.start_over()
         self.hole = None
 
     def start_over(self) -> None:
-        """Forget all that is about the topic before, which another one replaced."""
+        """Forget all data about the earlier topic, which was replaced."""
         self.place_again()
         self.next_target_offset, self.sequence, self.epochs = 0, None, LeaderEpochs()
         if self.remote_log is not None:
@@ -415,9 +415,9 @@ class Partition:
 
     @property
     def has_announced_numbers(self) -> bool:
-        """True if the target's group has its sequence numbers: the next window continues them, or is refused.
+        """True if its sequence numbers are in the target's group: the next window continues them, or is refused.
 
-        Also true without numbers: the producer counts the batches of a repartitioned topic.
+        Also true for a repartitioned topic, which has no such numbers: the producer counts its batches.
         """
         if not self.assigned.keeps_partition:
             return True
@@ -426,12 +426,12 @@ class Partition:
 
     @property
     def has_arrived_whole(self) -> bool:
-        """True if nothing of it is queued or in flight."""
+        """True if no batch of it is queued or in flight."""
         return self.backlog.is_empty and not self.in_flight
 
     @property
     def is_idle(self) -> bool:
-        """True if this window has nothing to report of it, and it is not paused.
+        """True if it is not paused and this window has nothing to report.
 
         Nothing was replicated, lost or rewound.
         """
@@ -440,71 +440,71 @@ class Partition:
     # --- its position in the target's group ----------------------------------------------------------------------
 
     def rewrite_position(self) -> None:
-        """Make the next commit write the position, even if its offset is the same."""
+        """Make the next commit write the position, even if the offset is the same."""
         self.committed = None
 
     def record_commit(self, acked: int, before: int | None, sequence: NextSequence | None) -> None:
         """Record a committed position; `before` is `committed` at the time of the request."""
         self.announced = sequence
-        if self.committed == before:  # else its metadata have changed since, and are written again
+        if self.committed == before:  # otherwise the metadata have changed since, and must be written again
             self.committed = acked
 
     def hold_back(self, until_ms: int) -> None:
-        """Write nothing until its last batch has arrived or can no longer arrive.
+        """Send nothing until the last batch has arrived or can no longer arrive.
 
         The next window reads this with the position.
         """
         self.outcome_unknown_until_ms, self.committed = until_ms, None
 
     def record_outcome(self) -> None:
-        """Record that the target's records are known."""
+        """Record that the outcome of its batches is known."""
         if self.outcome_unknown_until_ms:
             self.outcome_unknown_until_ms, self.committed = 0, None
 
     def record_in_sync(self, replicas: int | None) -> None:
-        """Record the in-sync replicas when the target appended nothing, for the next window.
+        """Record, for the next window, the in-sync replicas when the target appended nothing.
 
-        None: the target appends.
+        None: the target appends again.
         """
         if replicas is not None or self.in_sync is not None:
             self.in_sync, self.committed = replicas, None
 
     def register(self, target_end: int) -> None:
-        """Record where the remote log ended when the flow's producers were registered."""
+        """Record the remote log end at the time when the flow's producers were registered."""
         self.registered, self.committed = target_end, None
 
     def begin_after(self, target_end: int) -> None:
-        """Record where the remote log ended before the first record."""
+        """Record the remote log end before the first record."""
         self.target_end = target_end
 
     def number(self, sequence: NextSequence | None) -> None:
-        """Continue with other sequence numbers; None: not numbered yet, or in transactions."""
+        """Set the sequence numbers; None: not numbered yet, or written in transactions."""
         self.sequence = sequence
 
     def doubt_numbers(self) -> None:
-        """Record that the target may not know the numbers any more."""
+        """Record that the target may no longer have the sequence numbers."""
         if self.sequence is not None:
             self.sequence, self.committed = self.sequence.doubted(), None
 
     # --- its identity -------------------------------------------------------------------------------------------
 
     def doubt(self) -> None:
-        """Stop fetching until the clusters have named its topics; queued batches are still sent."""
+        """Stop fetching until the clusters have reported its topics; queued batches are still sent."""
         if self.identity is Identity.VERIFIED:
             self.identity = Identity.UNVERIFIED
 
     def identify(self, ids: str) -> None:
-        """Record the ids of its topics, which are committed with the position."""
+        """Record the ids of its topics. They are committed with the position."""
         self.ids = ids
 
     def verified(self) -> None:
-        """Record that its topics are those of its position, or count as those."""
+        """Record that its topics are those of its position, or count as the same."""
         self.identity = Identity.VERIFIED
 
     def replaced(self, reason: str, *, before: bool) -> None:
-        """Pause it until an operator sets its position.
+        """Pause the partition until an operator sets its position.
 
-        `before`: the plan has the replacement too.
+        `before`: the plan shows the replacement too.
         """
         self.identity = Identity.REPLACED_BEFORE if before else Identity.REPLACED
         self.pause.begin(Pause.REPLACED, reason, error=ErrorKind.POSITION_REQUIRED)
@@ -515,12 +515,12 @@ class Partition:
 
     @property
     def remote_id(self) -> uuid.UUID | None:
-        """The id of the remote topic of its position; None if unknown."""
+        """The remote topic's id in the position; None if unknown."""
         return id_of(TopicIds.parse(self.ids).target)
 
     @property
     def awaits_operator(self) -> bool:
-        """True if an operator must set its position, which no process may write."""
+        """True if an operator must set its position: no process may write it."""
         return self.identity in (Identity.REPLACED, Identity.REPLACED_BEFORE)
 
     @property

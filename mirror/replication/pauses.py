@@ -1,4 +1,4 @@
-"""Pause and resume partitions one by one, so that no other waits. Log each pause once."""
+"""Pause and resume partitions one by one, so that no other partition waits. Log each pause once."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class LoggedReasons:
 
 log = logging.getLogger("mirror")
 
-LEARN_EVERY_S = 2.0  # how often the target is asked about partitions that it appends nothing to
-GATHER_S = 0.5  # standstills of this time are logged in one line
+LEARN_EVERY_S = 2.0  # interval of metadata requests for partitions to which the target appends nothing
+GATHER_S = 0.5  # standstills within this time are logged in one line
 STANDS_STILL = "the target accepts no writes for it"
 
 
@@ -52,16 +52,16 @@ class Pauses:
     """The pauses of a flow's partitions in one window."""
 
     name: str  # the flow, for the log
-    target: Target  # its metadata end a standstill
+    target: Target  # a change of its metadata ends a standstill
     partitions: Collection[Partition]  # those of the window, as they were placed
-    read_ahead: ReadAhead  # holds what was read of them
-    tries_all: bool  # also try partitions to which the target appended nothing, although its metadata show no change
-    logged_reasons: LoggedReasons  # has what this process logged of them
+    read_ahead: ReadAhead  # holds the records that were read
+    tries_all: bool  # also retry partitions to which the target appended nothing, although its metadata show no change
+    logged_reasons: LoggedReasons  # the reasons that this process has logged
 
     def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._learns_s = 0.0
-        self._unsaid: dict[str, list[str]] = {}  # by reason: partitions that the next line of the log is about
+        self._unsaid: dict[str, list[str]] = {}  # by reason: partitions for the next log line
         self._at_standstill = {p for p in self.partitions if p.in_sync is not None and p.pause.kind is Pause.NONE}
         for partition in self._at_standstill:
             partition.pause.begin(Pause.STANDSTILL, STANDS_STILL, error=ErrorKind.TARGET_UNAVAILABLE)
@@ -82,12 +82,12 @@ class Pauses:
     def back_off(
         self, partition: Partition, reason: str, *, lacks_topic: bool = False, error: ErrorKind = ErrorKind.OTHER
     ) -> None:
-        """Try a partition again after a while, from the last acknowledged offset on."""
+        """Retry a partition after a pause, from the last acknowledged offset."""
         due_s = self._loop.time() + partition.pause.next_back_off_s()
         self._pause(partition, Pause.BACK_OFF, reason, due_s, lacks_topic=lacks_topic, error=error)
 
     def refused(self, partition: Partition, reason: str, error: ErrorKind = ErrorKind.OTHER) -> None:
-        """Back off as for a refused record, and record the partition in the ledger."""
+        """Back off because a record was refused, and record it as a gap."""
         partition.record_gap(Effect.REFUSED, Cause.REFUSAL, partition.acked, None, reason)
         self.back_off(partition, reason, error=error)
 
@@ -98,11 +98,11 @@ class Pauses:
         self._pause(partition, Pause.NEXT_WINDOW, reason, lacks_topic=lacks_topic, error=error)
 
     def absent(self, partition: Partition) -> None:
-        """Pause a partition that is not there on the target."""
+        """Pause a partition that does not exist on the target."""
         assigned = partition.assigned
         lacks = f"with {assigned.spread_over} partitions" if assigned.spread_over else f"partition {assigned.partition}"
         reason = f"{assigned.remote_topic} {lacks} {ABSENT}"
-        if partition.tail.runs:  # it was there: the next window asks whether it is the same one again
+        if partition.tail.runs:  # it existed before: the next window checks whether the topic is the same
             self.until_next_window(partition, reason, lacks_topic=True)
             partition.doubt()
         else:

@@ -26,7 +26,7 @@ IDENTIFY_EVERY_S = 1.0
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Placement:
-    """Places partitions while others flow, once all their read records are on the target."""
+    """Places partitions, as soon as their read records are on the target, while others continue."""
 
     name: str
     source: Source
@@ -34,7 +34,7 @@ class Placement:
     identities: Identities
     pauses: Pauses
     delivery: Delivery
-    on_placed: Callable[[Partition], None]  # gets a partition that has its start
+    on_placed: Callable[[Partition], None]  # called with a partition that has its start
 
     def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -42,7 +42,7 @@ class Placement:
         self._has_failed = False
 
     def doubt(self, partition: Partition) -> None:
-        """Stop fetching a partition until the clusters have named its topics. Queued batches are still sent."""
+        """Stop fetching a partition until the clusters have reported its topics. Queued batches are still sent."""
         partition.doubt()
         self._is_needed.set()
 
@@ -83,7 +83,7 @@ class Placement:
         await fetching.refresh()  # a topic that was deleted and created again has other leaders
 
     def _identified(self, partition: Partition) -> None:
-        """Continue with a partition whose topic is the same, or handled by the policy."""
+        """Continue a partition whose topic is the same, or was handled by the policy."""
         if partition.fetch.truncated_to is not None:
             partition.tally.rewinds += 1
             assigned, end = partition.assigned, partition.fetch.truncated_to
@@ -100,7 +100,7 @@ class Placement:
         self.delivery.placed(partition)
 
     def _tell_hole(self, partition: Partition, first: int | None, last: int) -> None:
-        """Log and record the records that the target lost, if a batch follows the cut."""
+        """Log and record lost records of the target, if a batch follows the cut."""
         assigned = partition.assigned
         named = f"offsets {first} to {last}" if first is not None else f"the records before offset {last + 1}"
         said = f"{assigned.remote_topic} lost {named} of the source, and other records were appended since"
@@ -134,4 +134,4 @@ class Placement:
             self.on_placed(partition)
         else:
             self.pauses.back_off(partition, f"the source does not report its start offset: {answer}")
-            partition.doubt()  # what has no leader yet may have been created since the plan was made
+            partition.doubt()  # a partition without a leader may have been created after the plan was made

@@ -19,15 +19,15 @@ from mirror.model.topic_partition import TopicPartition
 from mirror.replication.partition import Partition
 from mirror.runtime.clock import now_ms
 
-MAP_EVERY_MS = 60_000  # the map's topic is written in the first window of each such time
+MAP_EVERY_MS = 60_000  # the first window of each such interval writes the topic of the map
 MAP_WRITE_S = 2.0
-MAP_AGAIN_S = 30.0  # until it is tried again where it could not be written
+MAP_AGAIN_S = 30.0  # until the next attempt after a failure
 
 
 def is_there(target: Target, assigned: PlannedPartition) -> bool:
-    """Return whether a partition has its counterpart, as far as the metadata shows.
+    """Return whether the partition's remote partition exists, as far as the metadata show.
 
-    A repartitioned one needs no counterpart of the same number.
+    A repartitioned topic needs no remote partition of the same number.
     """
     return not assigned.keeps_partition or target.knows(assigned.remote_topic, assigned.partition)
 
@@ -40,15 +40,15 @@ async def keep_alive(
     *,
     is_paused: bool,
 ) -> None:
-    """Commit positions again that would expire otherwise.
+    """Commit positions again that no other commit renews, so that they do not expire.
 
-    At once, to avoid overwriting an operator's changes.
+    Call this right after reading them, to avoid overwriting an operator's changes.
 
     Args:
         target: Stores the positions.
         plan: The flow.
-        partitions: Those of the window; of them, the positions that an operator must set.
-        found: Positions with their metadata, as they were read just now.
+        partitions: Partitions of the window. Only the positions that an operator must set are committed.
+        found: Positions with their metadata, as just read.
         is_paused: An operator has paused topics; their list is stored with the positions.
 
     Raises:
@@ -63,7 +63,7 @@ async def keep_alive(
 
 
 class PendingPosition(NamedTuple):
-    """A position of a pending commit, its sequence numbers, and the known value `before` it."""
+    """A position in a pending commit, its sequence numbers, and `before`: the committed value at the request."""
 
     partition: Partition
     acked: int
@@ -72,14 +72,14 @@ class PendingPosition(NamedTuple):
 
 
 class PendingCommit(NamedTuple):
-    """Positions to commit, as (offset, metadata), and of whom they are."""
+    """Positions to commit, as (offset, metadata), with their partitions."""
 
     offsets: dict[TopicPartition, tuple[int, str]]
     written: list[PendingPosition]
 
 
 class PositionCommits:
-    """The commits of one flow's positions in one window. A pending one counts after `completed`."""
+    """Prepares the commits of one flow's positions in one window. A pending commit counts after `completed`."""
 
     def __init__(self, plan: FlowPlan, window: Window, partitions: Sequence[Partition]) -> None:
         self._plan = plan
@@ -88,10 +88,10 @@ class PositionCommits:
         self.map_is_due = window.is_first_of(MAP_EVERY_MS)
 
     def pending(self, target: Target) -> PendingCommit:
-        """Return the positions that differ from those of the target's group.
+        """Return the positions that differ from the committed ones.
 
-        Positions of deleted remote topics are left out: a broker stores none for them. But if records arrived, their position is
-        committed with them, even if the metadata lacks the topic: without it they would be copied again.
+        Positions of deleted remote topics are left out: a broker stores none for them. But if records arrived in this window, the
+        position is committed even if the metadata lack the topic: without the position, the records would be copied again.
         """
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         written: list[PendingPosition] = []
@@ -130,10 +130,10 @@ class PositionCommits:
             partition.rewrite_position()
 
     async def move_tails(self, target: Target) -> None:
-        """Write long tails to the map's topic, and once a minute all that have grown.
+        """Write long tails to the map's topic; once a minute, write all that have grown.
 
         Raises:
-            KafkaError: the target refuses; the tails stay with the positions.
+            KafkaError: the target refuses the write; the tails stay in the position metadata.
         """
         if time.monotonic() < self._map_again_s:
             return
@@ -154,7 +154,7 @@ class PositionCommits:
             sent = [target.send(batch, topic, 0) for batch in of_values(records, timestamp_ms=int(now_ms()))]
             await asyncio.wait_for(asyncio.gather(*sent), MAP_WRITE_S)
         except TimeoutError:
-            return  # the producer keeps retrying; the tails stay with the positions
+            return  # the producer keeps retrying; the tails stay in the position metadata
         self._map_again_s = 0.0
         for partition, last in growing:
             partition.tail.moved(last)
@@ -163,9 +163,9 @@ class PositionCommits:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LeasedCommits:
-    """The commits of one window.
+    """Commits the positions of one window, always together with the lease.
 
-    The lease goes with every commit: a reader of positions that a process committed late reads its old lease with them, and
+    If a process commits positions late, its old lease is committed with them. A reader of these positions sees the old lease and
     compares the target's log.
     """
 
@@ -173,15 +173,15 @@ class LeasedCommits:
     window: Window  # who holds the lease
     own: TopicPartition  # where the lease is kept
     positions: PositionCommits  # those of the window
-    pending: Callable[[Target], Awaitable[PendingCommit]]  # returns the positions of a commit
-    outcome: Callable[[], WindowOutcome]  # how the window ends, as far as that is known
+    pending: Callable[[Target], Awaitable[PendingCommit]]  # returns the positions for the next commit
+    outcome: Callable[[], WindowOutcome]  # returns how the window ends, as far as known
 
     async def claim(self, target: Target) -> None:
         """Commit that the lease is held; raises KafkaError."""
         await self._write(target, await self.pending(target), is_released=False)
 
     async def commit(self, target: Target) -> None:
-        """Commit the positions of new acknowledgements, if any; raise KafkaError."""
+        """Commit the positions of new acknowledgements, if any; raises KafkaError."""
         pending = await self.pending(target)
         if pending.offsets:
             await self._write(target, pending, is_released=False)

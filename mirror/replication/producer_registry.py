@@ -1,10 +1,11 @@
 """Register a flow's producer ids on its target, for the reverse flow to recognize.
 
-Each record batch has the id of the producer that wrote it, and a cluster assigns an id once. A bidirectional flow writes its
-ids into a topic of its target. A reader of a batch there, and then of that topic, knows whether the flow wrote the batch.
+Each record batch carries the id of the producer that wrote it, and a cluster never assigns an id twice. A bidirectional flow
+writes its ids to a topic of its target. A process that reads a batch, and then that topic, can determine whether the flow wrote
+the batch.
 
-A: An id is in the topic before a batch of that producer is in any log.
-B: A batch is judged by a read of the topic after the batch, or after another batch of that producer in the same window.
+A: An id is written to the topic before any log has a batch of that producer.
+B: The topic is read after the batch, or after another batch of that producer in the same window.
 C: If the topic does not exist or cannot be read, no batch is attributed.
 """
 
@@ -25,18 +26,18 @@ from mirror.model.topic_partition import TopicPartition
 from mirror.replication.partition import Partition
 from mirror.runtime.logs import describe
 
-MOST_OTHERS = 100_000  # remembered ids of other producers; for a forgotten one the topic is read again
+MOST_OTHERS = 100_000  # remembered ids of other producers; for a forgotten id the topic is read again
 
 
 class Registration:
-    """Writes the ids of a flow's producers down, each once."""
+    """Writes each producer id of a flow to the topic, once."""
 
     def __init__(self, plan: FlowPlan) -> None:
         self._plan = plan
         self._registered: set[int] = set()
 
     async def register(self, producer_ids: Iterable[int]) -> None:
-        """Write ids to the topic before their producers write more; raise KafkaError or TimeoutError."""
+        """Write ids to the topic before their producers write more; raises KafkaError or TimeoutError."""
         if new := set(producer_ids) - self._registered:
             topic, flow = self._plan.producers_topic, self._plan.name.encode()
             async with writer(self._plan.producer, [topic]) as target:
@@ -44,7 +45,7 @@ class Registration:
             self._registered |= new
 
     async def announced(self, producer_id: int) -> None:
-        """Register one producer id; a producer calls it with its id."""
+        """Register one producer id; the producer calls this when it gets its id."""
         await self.register([producer_id])
 
 
@@ -59,22 +60,22 @@ NOBODY = RegisteredProducers()
 
 
 class ProducerRegistry:
-    """The registered ids of a flow, as far as they were looked up."""
+    """The registered ids of a flow, as far as they were read."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self._next = 0  # offset in the topic to read from
         self._topic_id = ""
         self._registered: set[int] = set()
-        self._others: dict[int, None] = {}  # known not to be registered, the oldest first
+        self._others: dict[int, None] = {}  # ids that are not registered, oldest first
         self._reading = asyncio.Lock()
 
     async def written_by(self, cluster: Source, producer_ids: Iterable[int]) -> frozenset[int]:
-        """Return which of the producers of some batches are registered.
+        """Return the ids of the given producers that are registered.
 
         Args:
-            cluster: The cluster of the batches and of the topic; it follows that topic.
-            producer_ids: Of the batches.
+            cluster: Client of the cluster that has the batches and the topic.
+            producer_ids: Producer ids of the batches.
 
         Raises:
             KafkaError: the topic does not exist or cannot be read.
@@ -90,15 +91,15 @@ class ProducerRegistry:
         return frozenset(asked & self._registered)
 
     def doubt_others(self) -> None:
-        """Look up all other producers again.
+        """Read the topic again for all producers that were not registered.
 
-        A flow that becomes bidirectional registers producers of earlier batches. Its topics are left out until its positions
-        contain the registration. The first window that starts with such positions calls this.
+        When a flow becomes bidirectional, it registers the producers of earlier batches. Its topics are left out until its
+        positions contain the registration. The first window that starts with such positions calls this method.
         """
         self._others.clear()
 
     async def told(self, cluster: Source, fetched: Iterable[bytes]) -> RegisteredProducers:
-        """Return `written_by` of the producers of fetched batches, or why it is unknown."""
+        """Return the registered producers of fetched batches, or the reason why they are unknown."""
         producers = {each for records in fetched for each in record_batches.producer_ids(records)}
         try:
             return RegisteredProducers(await self.written_by(cluster, producers))
@@ -108,12 +109,12 @@ class ProducerRegistry:
             )
 
     async def only(self, cluster: Source, batches: list[Batch]) -> list[Batch]:
-        """Return the batches that the flow wrote; raises KafkaError as `written_by`."""
+        """Return the batches that the flow wrote. Raises KafkaError like `written_by`."""
         ours = await self.written_by(cluster, {batch.producer_id for batch in batches})
         return [batch for batch in batches if batch.producer_id in ours]
 
     async def without(self, cluster: Source, batches: list[Batch]) -> list[Batch]:
-        """Return the batches that others wrote; raises KafkaError as `written_by`."""
+        """Return the batches that other producers wrote. Raises KafkaError like `written_by`."""
         theirs = await self.written_by(cluster, {batch.producer_id for batch in batches})
         return [batch for batch in batches if batch.producer_id not in theirs]
 
@@ -124,7 +125,7 @@ class ProducerRegistry:
         if not cluster.knows(*place):
             raise KafkaError(f"topic {self.topic} does not exist, or this client may not describe it")
         if (topic_id := cluster.topic_id(self.topic)) != self._topic_id:
-            self._topic_id, self._next = topic_id, 0  # it was created again; ids are not given twice
+            self._topic_id, self._next = topic_id, 0  # the topic was created again; producer ids are not assigned twice
         async for offset, record in read_followed(cluster, place, self._next):
             if record.key is not None and record.key.isdigit():
                 self._registered.add(int(record.key))
@@ -146,7 +147,7 @@ class BidirectionalState:
             partitions: Partitions of the window, as they were placed.
 
         Raises:
-            KafkaError, TimeoutError: the target refuses them, or does not report its log ends.
+            KafkaError, TimeoutError: the target refuses the registration, or does not report its log ends.
         """
         self.written_back.doubt_others()
         await self.registration.register({p.sequence.producer_id for p in partitions if p.sequence is not None})

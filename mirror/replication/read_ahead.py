@@ -1,4 +1,4 @@
-"""Bound the records of a slot and flow that the target has not acknowledged."""
+"""Limit the records of a slot and flow that are read and not acknowledged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from mirror.model.record_batches import Batch, Outgoing
 from mirror.replication.partition import Partition
 
-BUDGET_BYTES = 48 << 20  # of the whole slot and flow, until acknowledgement: bounds memory at any backlog
+BUDGET_BYTES = 48 << 20  # per slot and flow, until acknowledgement: bounds memory for any backlog
 LEAST_FETCH_BYTES = 64 << 10
 
 
@@ -16,17 +16,17 @@ class ReadAhead:
     """The queues of all partitions of a slot and flow."""
 
     def __init__(self) -> None:
-        self.held_bytes = 0  # read, and not acknowledged
+        self.held_bytes = 0  # bytes read and not acknowledged
         self.most_held_bytes = 0
         self.read_records = 0
         self._reserved_bytes = 0  # maximal size of the fetches in flight
-        self._is_short = False  # a fetcher has found no room since the last was given back
+        self._is_short = False  # a fetcher has found no room since room was last released
         self.room = asyncio.Event()  # set whenever room becomes free
 
     def share(self, fetchers: int) -> int:
-        """Return how many bytes a fetch may bring now, 0 when there is no room.
+        """Return how many bytes a fetch may return now, 0 if there is no room.
 
-        All fetchers together may hold half of the budget, so that none waits for another's long poll.
+        All fetchers together may reserve half of the budget, so that none waits for another's long poll.
         """
         share = max(LEAST_FETCH_BYTES, BUDGET_BYTES // 2 // max(1, fetchers))
         if self.held_bytes + self._reserved_bytes + share > BUDGET_BYTES:
@@ -41,7 +41,7 @@ class ReadAhead:
     def unreserve(self, share: int) -> None:
         """Release the reservation of a fetch whose batches are counted.
 
-        Only fetchers that found no room are woken: fetchers that have nothing to ask for would wake one another without end.
+        Only fetchers that found no room are woken: fetchers without anything to fetch would wake one another endlessly.
         """
         self._reserved_bytes -= share
         if self._is_short:
@@ -49,7 +49,7 @@ class ReadAhead:
             self.room.set()
 
     def put_back(self, partition: Partition, taken: list[Batch], start: int) -> None:
-        """Queue batches again from an offset on. A batch that starts before it stays in `taken`, too."""
+        """Queue batches again from an offset on. A batch that starts before the offset also stays in `taken`."""
         while taken and taken[-1].last_offset >= start:
             last = taken[-1]
             partition.backlog.queue.appendleft(last)
@@ -66,7 +66,7 @@ class ReadAhead:
             partition.backlog.taken_bytes += more
 
     def pass_over(self, partition: Partition, offset: int) -> None:
-        """Skip to an offset: there is nothing to send before it."""
+        """Skip to an offset: no record before the offset must be sent."""
         partition.passed(offset)
         self.let_go(partition)
 
@@ -77,20 +77,20 @@ class ReadAhead:
         partition.read(batch)
 
     def let_go(self, partition: Partition) -> None:
-        """Release batches that have their outcome, unless more of them must be sent."""
+        """Release batches whose outcome is known, unless parts of them must still be sent."""
         if not (partition.backlog.ready or partition.in_flight):
             self._hold(partition, -partition.backlog.taken_bytes)
             partition.backlog.taken_bytes = 0
 
     def clear(self, partition: Partition) -> None:
-        """Drop a partition's batches that were read and not sent."""
+        """Drop the batches of a partition that are not sent."""
         while partition.backlog.queue:
             self.take_out(partition)
         partition.backlog.ready.clear()
         self.let_go(partition)
 
     def take_out(self, partition: Partition) -> Batch:
-        """Remove the next batch from the queue. The batch counts until it has its outcome."""
+        """Remove the next batch from the queue. It counts as held until its outcome is known."""
         batch = partition.backlog.queue.popleft()
         partition.backlog.taken_bytes += len(batch.data)
         return batch

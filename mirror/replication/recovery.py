@@ -1,14 +1,14 @@
-"""After a crash: find the source records that the target has after its committed positions.
+"""After a crash, find the records on the target after the committed positions.
 
-Only the mirror writes to a remote partition, in the source's order. So the target's records after a position are the source's
-records after that position, and both are compared one by one. If they differ, another producer writes there too, or records were
-deleted: then delivery is at least once, and the log has the number of possible duplicates.
+Only the mirror writes to a remote partition, in the source's order. So the target's records after a position must be the
+source's records after that position. They are compared one by one. If they differ, another producer writes to the partition, or
+records were deleted: then delivery is at least once, and the log shows the number of possible duplicates.
 
-A: A position moves only past records that are equal on both sides, one by one. D is the exception.
-B: It never moves back.
-C: Records above the high watermark, and leaders that do not respond, are waited for, never treated as absent.
-D: If the source's retention has deleted records after the position, the target's records count as those, in order. They
-   cannot be copied again, and are not lost.
+A: A position moves only past records that are equal on both clusters. D is the exception.
+B: A position never moves back.
+C: Records above the high watermark count as unknown, not as absent: recovery waits for them, and for leaders that do not respond.
+D: If the source's retention has deleted records after the position, the target's next records count as the deleted ones, in
+   order. The deleted records cannot be copied again, and those on the target are not lost.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def matched(
     target_from: int,
     transforms: Transforms = (),
 ) -> OffsetMap | None:
-    """Return the source offsets of the target's records from an offset on. None if they differ.
+    """Return the source offsets of the target's records from an offset; None if records differ.
 
     Args:
-        source: Batches of the source's partition, those of aborted transactions emptied; at least as many records.
+        source: Batches of the source's partition, at least as many records; batches of aborted transactions are empty.
         target: Batches of the remote partition, up to its end.
         source_from: Source offset of the first expected record.
         target_from: Target offset of the first compared record.
@@ -84,7 +84,7 @@ class _Compared(NamedTuple):
 
 
 def _count(batches: Iterable[Batch], start: int, *, transforms: Transforms) -> int:
-    """Return how many records of the batches a target has, without skipped ones."""
+    """Return how many records of the batches the target has, without those that transforms skip."""
     return sum(1 for _ in _records(batches, start, transforms))
 
 
@@ -95,7 +95,7 @@ def _records(batches: Iterable[Batch], start: int, transforms: Transforms = ()) 
                 try:
                     record = transformed(transforms, raw) if transforms and raw.offset >= start else raw
                 except TransformError:
-                    return  # it stays, and so does everything after it
+                    return  # the record cannot be transformed: it and all later ones stay on the source
                 if record is not None and record.offset >= start:
                     yield _Compared(*record, batch.is_timed_by_broker)
 
@@ -103,8 +103,8 @@ def _records(batches: Iterable[Batch], start: int, transforms: Transforms = ()) 
 class ClusterPair(NamedTuple):
     """The two clusters, and for a bidirectional flow the owners of their records.
 
-    `written_back`: the records on the source that the reverse flow wrote, which are never replicated. `own`: the records on the
-    target that this flow wrote.
+    `written_back`: recognizes the records on the source that the reverse flow wrote, which are never replicated. `own`:
+    recognizes the records on the target that this flow wrote.
     """
 
     source: Source
@@ -114,12 +114,12 @@ class ClusterPair(NamedTuple):
 
     @property
     def sift_source(self) -> Sifted | None:
-        """Return a filter of the source's batches that may be on the target."""
+        """Return a filter that keeps the source's batches that may be on the target."""
         return None if self.written_back is None else partial(self.written_back.without, self.source)
 
     @property
     def sift_target(self) -> Sifted | None:
-        """Return a filter of the target's batches that this flow wrote."""
+        """Return a filter that keeps the target's batches that this flow wrote."""
         return None if self.own is None else partial(self.own.only, self.target)
 
 
@@ -130,11 +130,11 @@ class ExpectedTail(NamedTuple):
     source_from: int
     target_from: int
     target_end: int
-    source_start: int = 0  # the log start on the source now, as far as its leader reports it
+    source_start: int = 0  # the source's current log start, if its leader reports it
 
     @property
     def records(self) -> int:
-        """How many may be written twice."""
+        """How many records may be written twice."""
         return self.target_end - self.target_from
 
 
@@ -150,23 +150,24 @@ async def resume_after_tails(
 ) -> None:
     """Move each partition past the target's records, and remove it from the set.
 
-    Partitions that cannot be compared yet stay: a leader does not respond, or its log end is beyond its high watermark.
+    A partition stays in the set if it cannot be compared yet: a leader does not respond, or its log end is beyond its high
+    watermark.
 
     Args:
         name: The flow, for the log.
         unsettled: Partitions at their committed positions. Repartitioned ones cannot be compared; the ledger records that.
         sides: Reads both clusters.
-        isolation_level: As the flow reads the source.
+        isolation_level: Isolation level with which the flow reads the source.
         is_transactional: The flow writes in transactions: the target's records count when they are committed.
-        was_transactional: So did the windows before.
+        was_transactional: Earlier windows wrote in transactions.
         patience_s: How long to wait for leaders whose log end is beyond their high watermark.
 
     Raises:
         KafkaError: errors of the clients.
     """
     turns = asyncio.Semaphore(AT_ONCE)
-    # What exactly once has aborted stays in the log, for the default mode too. Of a topic that others write to, nothing would be
-    # shown after the start of a transaction of theirs.
+    # Records of aborted transactions stay in the log, also for the default mode. If other producers write to a topic, a
+    # `read_committed` consumer would see nothing after the start of their open transactions.
     is_committed = sides.own is None or is_transactional or was_transactional
 
     async def one(expected: ExpectedTail) -> None:
@@ -178,25 +179,25 @@ async def resume_after_tails(
             else:
                 unsettled.discard(expected.partition)
                 if was_transactional:
-                    expected.partition.number(None)  # markers are among what it was counted by
+                    expected.partition.number(None)  # markers are among the records by which the numbers were counted
 
     spread = {p for p in unsettled if not p.assigned.keeps_partition}
     if not (is_transactional or was_transactional):
         _note_uncompared(name, spread)
     unsettled -= spread | {p for p in unsettled if p.pause.kind is not Pause.NONE}
     if sides.own is not None:
-        # Numbers, or transactions, are committed with a position before anything is written.
+        # Sequence numbers, or transactions, are committed with a position before anything is written.
         unsettled -= {p for p in unsettled if p.start is not None}
     ordered = sorted(unsettled, key=lambda p: p.on_source)
     hidden = await _hidden(ordered, sides.target, patience_s)
     ours = [partition for partition in ordered if partition not in hidden]
-    # A committed transaction ends with one marker. A position with numbers was not committed in one.
+    # A committed transaction ends with one marker. A position with sequence numbers was not committed in a transaction.
     with_marker = {p for p in ours if was_transactional and p.sequence is None}
     found, unknown = await _expected_tails(ours, sides.source, sides.target, with_marker=with_marker)
     unsettled -= set(ours) - unknown - {expected.partition for expected in found}
     await asyncio.gather(*(one(expected) for expected in found))
     if unsettled:
-        sides.source.learn()  # no fetch of a paused partition fails, so no refusal names its next leader
+        sides.source.learn()  # a paused partition is in no fetch, so no refused fetch reveals its next leader
 
 
 def _note_uncompared(name: str, spread: Iterable[Partition]) -> None:
@@ -211,7 +212,7 @@ def _note_uncompared(name: str, spread: Iterable[Partition]) -> None:
 async def _hidden(partitions: list[Partition], target: Source, patience_s: float) -> set[Partition]:
     """Return the partitions whose leaders do not respond, or have uncommitted records.
 
-    If the replicas are healthy, this takes a moment.
+    If the replicas are healthy, records are committed within moments.
     """
     left = {p.on_target: p for p in partitions}
     deadline = time.monotonic() + patience_s
@@ -235,19 +236,19 @@ def _is_more(log_end: int | KafkaError | None, shown: int | KafkaError | None) -
 
 
 def _is_for_good(answer: int | KafkaError | None) -> bool:
-    """Return whether a cluster will report nothing of a partition: it does not exist, or is hidden."""
+    """Return whether a cluster will never report the partition's offset: it does not exist, or is not visible."""
     return not isinstance(answer, int) and is_code(answer, *_FOR_GOOD)
 
 
 async def _expected_tails(
     partitions: list[Partition], source: Source, target: Source, *, with_marker: Collection[Partition] = ()
 ) -> tuple[list[ExpectedTail], set[Partition]]:
-    """Return the partitions whose target is, or may be, ahead of their positions.
+    """Return the partitions whose target may be ahead of their positions, and the uncertain ones.
 
-    A partition is uncertain if its leader does not respond. One extra offset is the marker of a transaction, if one is expected.
+    A partition is uncertain if its leader does not respond. For partitions in `with_marker`, one extra offset is a marker.
     """
     remote = {p.on_target: p for p in partitions}
-    # A position may have been written before the first record: then the whole topic may be after it.
+    # The position may have been written before the first record: then all records of the topic may come after it.
     new = [p for p in partitions if p.start == EARLIEST or (p.start is None and p.tail.runs.last is None)]
     ends = await target.offsets(dict.fromkeys(remote, LATEST))
     target_starts = await target.offsets({p.on_target: EARLIEST for p in new})
@@ -284,7 +285,7 @@ async def _resume(
 ) -> None:
     """Move a partition past its target's records piece by piece, within a time limit.
 
-    After that, the next window continues. `is_committed`: aborted records on the target do not count.
+    If time runs out, the next window continues. `is_committed`: aborted records on the target do not count.
     """
     partition, assigned = expected.partition, expected.partition.assigned
     where = f"{name}: {assigned.topic}-{assigned.partition}"
@@ -303,7 +304,7 @@ async def _resume(
             _record_possible_repeats(where, expected, "the records after the last position are not the source's")
             return
         if (last := runs.last) is None:
-            break  # markers of transactions, and what others wrote
+            break  # markers of transactions, and records of other producers
         if not _moved(partition, expected, runs, is_shared=sides.own is not None):
             return
         expected = expected._replace(source_from=last.source + last.records, target_from=last.target + last.records)
@@ -318,7 +319,7 @@ async def _resume(
 async def _after_deleted(where: str, expected: ExpectedTail, target: Source, *, is_committed: bool) -> ExpectedTail:
     """Move past records that only the target still has. Return the rest of `expected`.
 
-    Each record of the target had at least one offset on the source, so this position is never too high.
+    Each record on the target had at least one offset on the source, so the new position is never too high.
     """
     partition, assigned = expected.partition, expected.partition.assigned
     first, wanted = expected.source_from, min(expected.source_start - expected.source_from, expected.records)
@@ -343,7 +344,7 @@ async def _after_deleted(where: str, expected: ExpectedTail, target: Source, *, 
 
 
 def _record_possible_repeats(where: str, expected: ExpectedTail, why: str) -> None:
-    """Resume at the position, and log that the target may have some records after it."""
+    """Resume at the position, and log that the target may already have later records."""
     said = f"{expected.records} records may be written twice: {why}"
     log.warning("%s: %s", where, said)
     last = expected.source_from + expected.records - 1
@@ -354,11 +355,11 @@ def _record_possible_repeats(where: str, expected: ExpectedTail, why: str) -> No
 async def _compared(
     expected: ExpectedTail, sides: ClusterPair, isolation_level: int, *, is_committed: bool
 ) -> OffsetMap | None:
-    """Return the source offsets of the target's next records, as many as fit; None: they differ.
+    """Return the source offsets of as many target records as fit; None if records differ.
 
     Raises:
         TooMuchError: a few records exceed the limit.
-        KafkaError, CorruptBatch: one of the two cannot be read.
+        KafkaError, CorruptBatch: one of the logs cannot be read.
     """
     assigned = expected.partition.assigned
     for piece in PIECES:
@@ -395,9 +396,9 @@ async def _compared(
 
 
 def _moved(partition: Partition, expected: ExpectedTail, runs: OffsetMap, *, is_shared: bool) -> bool:
-    """Move past records that both sides have. Return False if the position is beyond them already.
+    """Move past records that both clusters have. Return False if the position is already after them.
 
-    `is_shared`: others write to the remote topic too, so offsets do not count this flow's records.
+    `is_shared`: other producers write to the remote topic too, so its offsets do not count this flow's records.
     """
     last = runs.last
     assert last is not None
@@ -409,7 +410,7 @@ def _moved(partition: Partition, expected: ExpectedTail, runs: OffsetMap, *, is_
         partition.place(expected.source_from)
     partition.tail.acknowledged(runs, 0)
     partition.rewind(position)
-    # A broker counts what it appended, also what compaction has taken since.
+    # A broker counts everything that it appended, also records that compaction has removed since.
     appended = sum(run.records for run in runs) if is_shared else last.target + last.records - expected.target_from
     partition.number(sequence.after(appended) if sequence is not None else None)
     return True

@@ -1,4 +1,4 @@
-"""Make rounds of the read batches: batches stay whole if possible, else their records are repacked."""
+"""Form rounds from the read batches: batches stay whole if possible, else their records are repacked."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from mirror.replication.partition import Partition
 from mirror.replication.read_ahead import ReadAhead
 
 TINY_BYTES = 8 * 1024  # a smaller batch costs more as a request than repacking its records
-TINY_RECORDS = 100  # a batch with more, however well compressed, costs more to decode than to send
-TINY_RUN = 2  # this many tiny batches waiting are worth decoding
+TINY_RECORDS = 100  # a batch with more records, however well compressed, costs more to decode than to send
+TINY_RUN = 2  # decode if at least this many tiny batches wait
 
 
 class NotIdenticalError(Exception):
@@ -27,7 +27,7 @@ class NotIdenticalError(Exception):
 
 
 class Repacking:
-    """Removes batches from the queues of a slot and flow, and makes rounds of them."""
+    """Removes batches from the queues of a slot and flow, and forms rounds from them."""
 
     def __init__(self, produce: ProduceOptions, read_ahead: ReadAhead) -> None:
         """Take the limits of the target's producer, and the queues."""
@@ -41,7 +41,7 @@ class Repacking:
     def next_round(self, partition: Partition) -> Round | Fill | None:
         """Return the next round of a partition, None if nothing waits.
 
-        With identical offsets that may be a gap of the source's log, which is filled first.
+        With identical offsets, a gap in the source's log comes first: it is returned as a `Fill`.
 
         Raises:
             TransformError: a transform refuses the next record.
@@ -54,7 +54,7 @@ class Repacking:
                 pack = self._repartition if partition.assigned.spread_over else self._pack
                 passed = pack(partition)
                 if not ready:
-                    self._read_ahead.pass_over(partition, passed)  # compaction, or a transform, has left nothing
+                    self._read_ahead.pass_over(partition, passed)  # compaction, or a transform, has left no record
             if (remote_log := partition.remote_log) is not None and remote_log.end is not None:
                 step = next_step(
                     remote_log.end,
@@ -71,11 +71,11 @@ class Repacking:
             self.spent_s += time.perf_counter() - began
 
     def is_too_large(self, outgoing: Outgoing) -> bool:
-        """Return whether a batch is larger than the file's max.request.size."""
+        """Return whether a batch is larger than max.request.size of the target's producer."""
         return self._largest is not None and len(outgoing.data) > self._largest
 
     def split(self, partition: Partition, outgoing: Outgoing) -> None:
-        """Send the halves of a batch next, one after the other."""
+        """Send the two halves of a batch next, one after the other."""
         halves = record_batches.split_batch(outgoing)
         partition.backlog.ready.extendleft(_alone(partition, half) for half in reversed(halves))
 
@@ -90,7 +90,7 @@ class Repacking:
             self.split(partition, outgoing)
 
     def _repartition(self, partition: Partition) -> int:
-        """Pack the next batch by the target's partitions; return the source offset after it."""
+        """Pack the next batch for the target's partitions; return the source offset after it."""
         batch, backlog = self._read_ahead.take_out(partition), partition.backlog
         if not batch.is_control:
             backlog.turns += 1
@@ -108,7 +108,7 @@ class Repacking:
         return batch.last_offset + 1
 
     def _pack(self, partition: Partition) -> int:
-        """Copy the next batch, or repack the records of some. Return the source offset after them."""
+        """Copy the next batch, or repack the records of several. Return the source offset after them."""
         batch, ready = partition.backlog.queue[0], partition.backlog.ready
         if batch.is_control:
             self._read_ahead.take_out(partition)
@@ -127,7 +127,7 @@ class Repacking:
     def _rebatched(self, partition: Partition, taken: list[Batch]) -> tuple[list[Outgoing], int]:
         """Pack records again; return their batches, and the source offset after them.
 
-        Those before a record that a transform refuses go alone, and that record comes first the next time.
+        If a transform refuses a record, only the records before it are packed. The refused record comes first the next time.
         """
         until: int | None = None
         while True:
@@ -153,7 +153,7 @@ class Repacking:
                 return packed, taken[-1].last_offset + 1 if until is None else until
 
     def _tiny_run(self, queue: deque[Batch]) -> int:
-        """Return how many batches at the queue's head are tiny and together fit one batch."""
+        """Return how many tiny batches at the head of the queue fit into one batch."""
         run = size = 0
         for batch in queue:
             size += len(batch.data)

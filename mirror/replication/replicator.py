@@ -1,6 +1,6 @@
 """Replicate one slot's share of one flow until the window ends.
 
-Fetching ahead, sending in order, placing and pausing run concurrently.
+Fetching, sending, placing and pausing run concurrently.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mirror.replication.repacking import Repacking
 from mirror.replication.sending import Sending
 
 LOOKS_EVERY_S = 1.0
-WITHDRAWS_S = 1.0  # an answer takes less, unless a quota holds requests back
+WITHDRAWS_S = 1.0  # a response takes less, unless a quota delays requests
 WITHDRAWS_EVERY_S = 0.2
 
 
@@ -38,19 +38,19 @@ class Replicator:
 
     name: str  # the flow, for the log
     source: Source  # reads the source
-    target: Target  # writes the target
-    partitions: Sequence[Partition]  # what to replicate, each at its position
+    target: Target  # writes to the target
+    partitions: Sequence[Partition]  # partitions to replicate, each at its position
     fetch: FetchOptions  # how to read
     linger_s: float  # how long a record may wait at the source for others
-    read_ahead: ReadAhead  # holds what was read
-    repacking: Repacking  # makes of it what is sent
-    pauses: Pauses  # those of the same partitions
-    delivery: Delivery  # when acknowledged batches count
-    identities: Identities  # finds out which topics they are
-    busy_before: Collection[TopicPartition]  # what had data at the end of an earlier window
+    read_ahead: ReadAhead  # holds the records that were read
+    repacking: Repacking  # forms the batches that are sent
+    pauses: Pauses  # pauses of the same partitions
+    delivery: Delivery  # decides when acknowledged batches count
+    identities: Identities  # finds out to which topics the partitions belong
+    busy_before: Collection[TopicPartition]  # partitions with data at the end of an earlier window
     written_back: (
         ProducerRegistry | None
-    )  # returns which of the source's records the reverse flow wrote; None: there is none
+    )  # shows which records on the source the reverse flow wrote; None: there is no reverse flow
 
     comparison: LogComparison | None = None  # how to compare logs; None: no partition has identical offsets
 
@@ -90,7 +90,7 @@ class Replicator:
             on_doubt=self._placement.doubt,
             written_back=self.written_back,
         )
-        self.has_silent_source = False  # a fetch had no answer in time: its connection may be half-open
+        self.has_silent_source = False  # a fetch got no response in time: its connection may be half-open
 
     def _make_alignment(self) -> Alignment:
         assert self.comparison is not None
@@ -107,9 +107,9 @@ class Replicator:
         )
 
     def _placed(self, partition: Partition) -> None:
-        """Bring the log of a new remote partition to its start.
+        """Fill the log of a new remote partition up to its start offset.
 
-        There may be nothing to copy.
+        This applies even if there are no records to copy.
         """
         if partition.remote_log is not None:
             self._sending.send_next(partition)
@@ -139,7 +139,7 @@ class Replicator:
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Replicate until `stop` is set, then wait for nothing but the running requests."""
+        """Replicate until `stop` is set, then wait for the running requests only."""
         self.delivery.begin(self._sending, self.read_ahead, self.pauses, stop)
         tasks = [asyncio.create_task(self._placement.run(self._fetching))]
         if self._alignment is not None:
@@ -171,9 +171,9 @@ class Replicator:
         self._sending.lease_confirmed()
 
     async def drained(self, within_s: float) -> bool:
-        """Wait until every sent batch counts or is refused. Return False on a time-out.
+        """Wait until every sent batch counts or is refused. Return False on a timeout.
 
-        After a second, batches that a quota still holds back are withdrawn: the next window reads them again.
+        After a second, batches that a quota still delays are withdrawn: the next window reads them again.
         """
         withdrawing = asyncio.create_task(withdraw_late(self.target))
         try:
@@ -183,9 +183,9 @@ class Replicator:
 
 
 async def withdraw_late(target: Target) -> None:
-    """After a second, keep withdrawing batches that are not sent yet.
+    """After a second, withdraw the batches that are not sent yet, again and again.
 
-    Repeat that, because the offset map is sent after the last records.
+    One withdrawal is not enough, because the offset map is sent after the last records.
     """
     await asyncio.sleep(WITHDRAWS_S)
     while True:

@@ -1,4 +1,4 @@
-"""Send to the target: one batch of a partition at a time, the next after its response."""
+"""Send to the target: one batch of a partition at a time, the next one after its response."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class Sending:
     """
 
     name: str  # the flow, for the log
-    target: Target  # writes the target
-    read_ahead: ReadAhead  # has the batches
-    repacking: Repacking  # makes rounds of them
-    pauses: Pauses  # pause what the target refuses
-    delivery: Delivery  # when acknowledged batches count
-    # nothing is sent while it is not valid; None: the target itself refuses a producer that may not write
+    target: Target  # writes to the target
+    read_ahead: ReadAhead  # holds the batches
+    repacking: Repacking  # forms rounds from them
+    pauses: Pauses  # pauses partitions that the target refuses
+    delivery: Delivery  # decides when acknowledged batches count
+    # nothing is sent while the lease is not valid; None: the target itself refuses a producer that may not write
     lease: LeaseTerm | None
-    on_doubt: Callable[[Partition], None]  # gets a partition whose remote topic may be another one
-    alignment: Alignment | None = None  # of partitions with identical offsets; None: there are none
+    on_doubt: Callable[[Partition], None]  # called with a partition whose remote topic may be another one
+    alignment: Alignment | None = None  # compares partitions with identical offsets; None: there are none
 
     def __post_init__(self) -> None:
-        self._without_lease: dict[Partition, None] = {}  # in order: waits for a valid lease to send
+        self._without_lease: dict[Partition, None] = {}  # partitions that wait for a valid lease, in order
         self._in_flight = 0
         # stops while batches are packed
         self._under_way = Stopwatch(lambda: time.perf_counter() - self.repacking.spent_s)
@@ -92,7 +92,7 @@ class Sending:
             self.send_next(partition)
 
     def send_next(self, partition: Partition) -> None:
-        """Send the next batch of a partition, unless one is in flight: that keeps the order."""
+        """Send the next batch of a partition, unless one is in flight. This keeps the order."""
         if self._is_stopping or partition.in_flight:
             return
         if partition.backlog.is_empty and partition.remote_log is None:
@@ -119,16 +119,16 @@ class Sending:
             self._send(partition, following)
 
     def _admit(self, partition: Partition) -> bool:
-        """Return whether something may be sent now.
+        """Return whether a batch may be sent now.
 
-        If not, `send_next` is called when it may.
+        If not, `send_next` is called later, when it may.
         """
         remote_log = partition.remote_log
         if remote_log is not None and self.alignment is not None:
             if not self.alignment.admit(partition):
                 return False
             if partition.backlog.is_empty and remote_log.end == partition.acked:
-                return False  # there is nothing to send: it needs no sequence numbers
+                return False  # there is nothing to send, so no sequence numbers are needed
         return self.delivery.admit(partition)
 
     def _fill(self, partition: Partition, fill: Fill) -> None:
@@ -196,7 +196,7 @@ class Sending:
             future.add_done_callback(answered)
 
     def _answered(self, partition: Partition, sending: Round, sent: Sent, read_ms: float) -> None:
-        """Record the responses to a partition's batches in flight; then send the next ones."""
+        """Process the responses to a partition's batches in flight; then send the next ones."""
         self._end()
         taken = {done: batch for done, batch in sent.items() if not done.cancelled() and done.exception() is None}
         failed = [done for done in sent if done not in taken]
@@ -216,17 +216,17 @@ class Sending:
         self.send_next(partition)
 
     def _check_identical(self, partition: Partition, remote_log: RemoteLog, taken: Sent) -> bool:
-        """Record the log's end after a batch.
+        """Check that a batch kept its source offsets on the target; record the log end.
 
-        Return False and stop the partition if the batch has other offsets than on the source.
+        Return False and stop the partition if the offsets differ.
         """
         if not taken:
             remote_log.doubt()
             return True
-        ((done, batch),) = taken.items()  # offsets are identical in partitions of the same number only
+        ((done, batch),) = taken.items()  # only a partition that keeps its number has identical offsets
         base, expected = done.result(), batch.runs[0].source
         if base == NO_OFFSET:
-            remote_log.doubt()  # a repeated batch: the log's end shows where it is
+            remote_log.doubt()  # a repeated batch: the log end shows where it is
         elif base == expected:
             remote_log.grow(base + batch.count)
         else:
@@ -262,13 +262,13 @@ class Sending:
         """Handle batches that were not acknowledged; return False if the next window finds their outcome."""
         errors = [ProducerClosedError() if done.cancelled() else done.exception() for done in failed]
         if any(isinstance(error, WithdrawnError) for error in errors):
-            return False  # it was not sent when the window ended: the next one reads it again
+            return False  # the batch was not sent when the window ended: the next window reads it again
         if any(isinstance(error, ProducerClosedError) for error in errors):
             if self._is_stopping:
-                return False  # the window was given up with this batch in flight: the next one finds out whether it arrived
+                return False  # the window was given up with this batch in flight: the next one finds its outcome
             self._producer_failed(partition, ProducerClosedError())
         elif not partition.assigned.keeps_partition:
-            # What the other partitions took comes again; of the sequences of this producer one has a hole now.
+            # The batches that the other partitions accepted are sent again. The sequence numbers of this producer now have a gap.
             self.needs_new_producer = True
             self.pauses.refused(
                 partition,
@@ -283,7 +283,7 @@ class Sending:
         if isinstance(error, UncertainError) and self.delivery.uncertain(partition, error):
             return
         if isinstance(error, UncertainError) or knows_no_such_producer(error):
-            # The next window compares what the target has, and this process opens another producer for its next.
+            # The next window compares the target's log, and this process opens another producer for that window.
             self.needs_new_producer = True
             if isinstance(error, UncertainError):
                 hold_back(partition)  # an earlier attempt may still be in flight

@@ -23,10 +23,10 @@ Claim = Callable[[Target], Awaitable[None]]
 
 
 class SlotProducer:
-    """Writes a transactional id into the lease before its use, so that successors fence it.
+    """Writes a transactional id into the lease before its first use: successors fence it.
 
     Attributes:
-        spare: Number of the transactional id: 0, or that of a spare one.
+        spare: Number of the transactional id: 0 for the regular id, else the number of a spare one.
     """
 
     def __init__(self, plan: FlowPlan, window: Window, lease: Lease, claim: Claim) -> None:
@@ -38,7 +38,7 @@ class SlotProducer:
         self.spare = 0
 
     async def claim(self, target: Target) -> None:
-        """Claim the lease for the transactional id that the predecessor wrote by; raises KafkaError."""
+        """Claim the lease for the transactional id with which the predecessor wrote; raises KafkaError."""
         self.spare = self._lease.predecessor.outcome.spare
         await self._claim(target)
 
@@ -48,16 +48,16 @@ class SlotProducer:
         return self._lease.predecessor.outcome.is_transactional
 
     async def fence_predecessor(self, target: Target, found: Offsets, places: Iterable[TopicPartition]) -> Offsets:
-        """Open the slot's producer, which ends the predecessor's transaction; return the positions after that.
+        """Open the slot's producer, which ends the predecessor's transaction; then return the positions.
 
         Args:
             target: The target.
             found: The offsets of `Lease.looks_at`, read after `claim`.
-            places: Whose offsets to return, with those of `Lease.looks_at`. A successor that claimed the lease may write by
-                another transactional id, which was not fenced.
+            places: Partitions whose offsets are returned, with those of `Lease.looks_at`. A successor that claimed the lease may
+                write with another transactional id, which was not fenced.
 
         Raises:
-            KafkaError: the cluster refuses.
+            KafkaError: the target refuses.
         """
         await self._await_decision(target, found)
         await target.fence(self.spare, lambda spare: self.write_by(target, spare))
@@ -66,11 +66,11 @@ class SlotProducer:
     async def end_predecessor(self, target: Target, found: Offsets, places: Iterable[TopicPartition]) -> Offsets:
         """End the predecessor's open transaction, for a window that writes without transactions.
 
-        Otherwise records and positions would appear, or vanish, later: when the broker's time-out ends the transaction, or when a
-        suspended process wakes up.
+        Otherwise records and positions would appear, or vanish, later: when the transaction times out, or when a suspended
+        process wakes up.
 
         Raises:
-            KafkaError: the cluster refuses, or a partition accepts no marker at the moment.
+            KafkaError: the target refuses, or a partition currently accepts no marker.
         """
         await self._await_decision(target, found)
         await self._end_transaction(self._window.slot, self.spare)
@@ -88,7 +88,7 @@ class SlotProducer:
         return await target.committed(self._plan.group, [*places, *self._lease.looks_at], is_stable=True)
 
     async def _end_others(self) -> None:
-        """End the transactions of slots of another layout: their partitions may belong to this slot now."""
+        """End the transactions of slots of another layout: this slot may now own their partitions."""
         outcomes = {(slot, lease.outcome.spare) for slot, lease in self._lease.others if lease.outcome.is_transactional}
         for slot, spare in sorted(outcomes):
             await self._end_transaction(slot, spare)
@@ -104,10 +104,11 @@ class SlotProducer:
         log.info("%s: slot %d: its last transaction is ended", self._plan.name, slot)
 
     async def write_by(self, target: Target, spare: int) -> None:
-        """Name a spare id in the lease, before the first transaction is written by it.
+        """Record a spare id in the lease, before the first transaction with that id.
 
         Raises:
-            KafkaError: the cluster refuses, or a successor has claimed the lease: a process that slept must not cover that claim.
+            KafkaError: the target refuses, or a successor has claimed the lease: a process that was suspended must not overwrite
+                the claim.
         """
         found = await target.committed(self._plan.group, self._lease.looks_at)
         if not self._lease.status(found).may_write:

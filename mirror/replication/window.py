@@ -40,15 +40,15 @@ from mirror.runtime.logs import describe, level_once
 
 log = logging.getLogger("mirror")
 
-DRAINS_LOST_S = 2.0  # how long a window may wait for answers when its slot has another owner
-GIVEN_UP_S = 2 * GRACE_S + 1.0  # after a window's end: a window that hangs is ended then, before it counts as dead
-END_LOOKS_S = 0.02  # how often a window whose time is over looks for its successor
+DRAINS_LOST_S = 2.0  # how long a window waits for responses when its slot has another owner
+GIVEN_UP_S = 2 * GRACE_S + 1.0  # after a window's end: then a window that hangs is ended, before it counts as dead
+END_LOOKS_S = 0.02  # how often a window after its end time checks for its successor
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 
 
 @dataclass(slots=True)
 class Served:
-    """The result of a window for a flow: nothing if it never acquired the lease."""
+    """The result of a window for a flow; empty if it never acquired the lease."""
 
     partitions: list[Partition] = field(default_factory=list)
     slot: SlotReport | None = None
@@ -57,7 +57,7 @@ class Served:
 async def serve(plan: FlowPlan, window: Window, state: WorkerState) -> Served:
     """Serve one window of one flow.
 
-    A network failure ends nothing: it is retried until the window ends. The rest is left to the next window, which reads the
+    A network failure does not end the window: requests are retried until its end. The next window handles the rest, from the
     positions on the target.
     """
     running = asyncio.create_task(FlowWindow(plan, window, state).run())
@@ -66,7 +66,7 @@ async def serve(plan: FlowPlan, window: Window, state: WorkerState) -> Served:
     try:
         if await ended(running, within_s=longest_s):
             if running.exception() is not None:
-                # The next window's loop must not send what this one held.
+                # The loop of the next window must not send batches of this one.
                 await connections.forget(plan.name)
             served = await running
             if served.slot is not None:
@@ -86,7 +86,7 @@ async def serve(plan: FlowPlan, window: Window, state: WorkerState) -> Served:
 
 
 class FlowWindow:
-    """The steps of one window, in order: warm, acquire the lease, replicate, hand over."""
+    """The steps of one window, in order: warm up, acquire the lease, replicate, hand over."""
 
     def __init__(self, plan: FlowPlan, window: Window, state: WorkerState) -> None:
         self._plan = plan
@@ -94,13 +94,13 @@ class FlowWindow:
         self._state = state
         self._fetch = fetch_options(plan.consumer)
         self._stop = asyncio.Event()
-        self._has_numbers = asyncio.Event()  # they must be committed before anything is sent with them
+        self._has_numbers = asyncio.Event()  # sequence numbers wait for their commit before use
         self._served = Served()
         self._commits = PositionCommits(plan, window, self._served.partitions)
         self._logged: set[str] = set()
-        self._had_failure = False  # positions may not be what they were: the successor looks what the target has
-        self._has_begun = False  # before, the outcome of the predecessor is still that of the slot
-        self._decides_ms = 0  # until when the target may not have decided our last transaction
+        self._had_failure = False  # positions may differ from the target's records: the successor compares them
+        self._has_begun = False  # until then, the predecessor's outcome is still the outcome of the slot
+        self._decides_ms = 0  # before this time the target may not have decided our last transaction
         self._paused = Paused()
         self._lease = Lease(plan, window, self._warn)
         self._term = LeaseTerm()
@@ -150,7 +150,7 @@ class FlowWindow:
         return self._served
 
     def _warn(self, what: str, error: BaseException) -> None:
-        """Record and log a failure, once a window: a dead cluster must not fill the log."""
+        """Record a failure, and log it once a window: a dead cluster must not fill the log."""
         self._had_failure = True
         name, slot, level = self._plan.name, self._window.slot, level_once(self._logged, what)
         log.log(level, "%s: slot %d cannot %s (%s), retrying", name, slot, what, describe(error))
@@ -180,7 +180,7 @@ class FlowWindow:
             {n for p in plan.partitions if (n := connections.source.leader(p.topic, p.partition)) is not None}
         )
         if not all(is_there(connections.target, assigned) for assigned in plan.partitions):
-            await connections.target.refresh()  # it knows of a topic that was gone, or had fewer partitions
+            await connections.target.refresh()  # the metadata may show a deleted topic, or too few partitions
         await self._lease.announce_ready(connections.target)
         return connections
 
@@ -189,14 +189,14 @@ class FlowWindow:
     async def _begin(self, connections: Connections) -> bool:
         """Claim the lease, then read positions; if in doubt, release the lease and return False.
 
-        A claim is in doubt if a successor may have missed it. A successor announces its readiness before it reads our lease,
-        and we claim our lease before we read whether a successor is ready: one of the two sees the other, however long a
-        cluster delays either in between. The same applies to another process that was given the slot.
+        A claim is in doubt if a successor may have missed it. A successor announces its readiness before it reads our lease, and
+        we claim our lease before we read whether a successor is ready. So one of the two sees the other, however long a cluster
+        delays a request. The same applies to another process that owns the slot now.
         """
         plan, target, window = self._plan, connections.target, self._window
         await self._producer.claim(target)
         places = [plan.paused_key, *(p.on_target for p in plan.partitions)]
-        read_now = [] if self._delivery.is_transactional else places  # transactions end first, which may move positions
+        read_now = [] if self._delivery.is_transactional else places  # else `open` reads them after its fence
         found: Offsets = await target.committed(plan.group, [*self._lease.looks_at, *read_now])
         is_over = now_ms() >= window.end_ms and self._lease.has_successor(found)
         if is_over or not self._lease.owns_slot(found):
@@ -225,12 +225,12 @@ class FlowWindow:
 
     def _place(self, found: Offsets, forgotten: Collection[TopicPartition]) -> None:
         is_early, in_doubt = self._fetch.from_earliest, self._lease.predecessor.outcome.in_doubt
-        self._served.partitions.clear()  # of an attempt that failed
+        self._served.partitions.clear()  # partitions of a failed attempt
         for assigned in self._plan.partitions:
             at, reasons = found.get(assigned.on_target), self._state.logged_reasons
             partition = placed(self._plan, assigned, at, reasons, from_earliest=is_early, is_uncertain=in_doubt)
             if assigned.on_source in forgotten:
-                partition.rewrite_position()  # must be written again if the map knew it
+                partition.rewrite_position()  # if the position came from the map, it must be written again
             self._served.partitions.append(partition)
 
     # --- replicating and handing over -------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class FlowWindow:
         replicator.follow(self._paused)
         throttled_s = connections.throttled_s
         keeper = asyncio.create_task(self._keep(connections, replicator))
-        # A separate timer: no missing response may extend a window beyond the time that others wait for its end.
+        # A separate timer: a missing response must not extend a window beyond the end that other windows wait for.
         ending = asyncio.get_running_loop().call_later((self._last_ms - now_ms()) / 1000, self._stop.set)
         try:
             await replicator.run(self._stop)
@@ -284,14 +284,14 @@ class FlowWindow:
         if replicator.needs_new_producer:
             connections.is_dirty = self._had_failure = True
         if replicator.has_silent_source:
-            # Windows may be shorter than a request's time-out: without this a half-open connection would stay.
+            # Windows may be shorter than a request timeout: otherwise a half-open connection would stay.
             await connections.renew_source(plan)
         drained = await replicator.drained(GRACE_S if self._status.may_write else DRAINS_LOST_S)
         slot = SlotReport(self._lease.wait_ms, self._lease.takeovers, *throttled_s)
         self._served.slot = replicator.report(slot)
         if not drained:
             connections.is_dirty = True
-            connections.abort()  # at once: what no broker has received yet never arrives
+            connections.abort()  # at once: batches that no broker has received yet never arrive
             self._decides_ms = self._delivery.abandon()
         elif self._status is not LeaseStatus.HOLDS:  # the last window of a mirror that stops
             await self._delivery.finish(connections.target)
@@ -322,7 +322,7 @@ class FlowWindow:
 
     @property
     def _last_ms(self) -> float:
-        """When the window ends in any case, epoch ms."""
+        """The latest end of the window, epoch ms."""
         return self._window.end_ms + (GRACE_S * 1000 if self._window.lanes > 1 else 0)
 
     async def _keep(self, connections: Connections, replicator: Replicator) -> None:
@@ -361,12 +361,12 @@ class FlowWindow:
                 await self._leased.claim(target)
             self._term.confirm(asked)
             replicator.lease_confirmed()
-        if self._plan.paused_key in found:  # else the group was forgotten just now
+        if self._plan.paused_key in found:  # otherwise the group was deleted just now
             replicator.follow(Paused.parse(found[self._plan.paused_key][1]))
         return self._lease.has_successor(found)
 
     def _warn_of_sleeper(self) -> None:
-        """Write the positions again after a suspended process overwrote them; mark the successor's check."""
+        """Log that a suspended process overwrote positions; write and check them again."""
         self._had_failure = True
         self._commits.write_all()
         covered = "%s: slot %d: a process that was suspended has committed old positions over newer ones; they are written again"
@@ -392,7 +392,7 @@ async def compared_logs(
 ) -> LogComparison | None:
     """Return how a window compares logs; None if no partition has identical offsets.
 
-    `is_clean`: the window before has left no transaction open.
+    `is_clean`: the previous window left no transaction open.
     """
     if not any(p.is_identical for p in plan.partitions):
         return None
@@ -417,12 +417,12 @@ async def release_for_dead_attempt(
 
 
 async def next_commit(has_numbers: asyncio.Event, at_most_s: float) -> None:
-    """Wait until positions are due: after a time, or soon after partitions got sequence numbers."""
+    """Wait until the next commit is due: after `at_most_s`, or when partitions have new sequence numbers."""
     try:
         await asyncio.wait_for(has_numbers.wait(), max(0.0, at_most_s))
     except TimeoutError:
         return
-    await asyncio.sleep(END_LOOKS_S)  # many get theirs at once
+    await asyncio.sleep(END_LOOKS_S)  # many partitions get theirs at the same time
     has_numbers.clear()
 
 
@@ -431,14 +431,14 @@ async def _with_forgotten(
 ) -> tuple[Offsets, set[TopicPartition]]:
     """Return offsets, completed from the offset map, and the partitions whose offsets were missing.
 
-    A flow that has never run misses none: the records on its target are not its own.
+    If the flow has never run, no partition counts as missing: the records on its target are not its own.
     """
     places = {p.on_target: p for p in plan.partitions if p.keeps_partition and not p.is_loop}
     lacking = [p for place, p in places.items() if place not in found]
     if not lacking and plan.paused_key in found:
         return found, set()
     known, has_run = await recalled(plan, lacking, knows_paused=plan.paused_key in found)
-    if plan.paused_key in known:  # the next window need not look for it
+    if plan.paused_key in known:  # the next window need not search for it
         await target.commit(plan.group, {plan.paused_key: known[plan.paused_key]})
     is_new = plan.name not in state.served and lease.is_of_new_flow and not has_run
     return {**found, **known}, set() if is_new else {p.on_source for p in lacking}
@@ -460,9 +460,9 @@ def replicator_of(
         plan: The flow.
         connections: Its clients.
         partitions: Partitions of the window, as they were placed.
-        delivery: That of the window.
-        tries_all: Also try partitions to which the target appended nothing, although its metadata show no change.
-        logged_reasons: The lines that this process has logged of the partitions.
+        delivery: The delivery of the window.
+        tries_all: Also retry partitions to which the target appended nothing, although its metadata show no change.
+        logged_reasons: The reasons that this process has logged for paused partitions.
         comparison: How logs are compared, if some partitions have identical offsets.
     """
     target, read_ahead, produce = connections.target, ReadAhead(), produce_options(plan.producer)

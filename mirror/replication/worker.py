@@ -19,12 +19,12 @@ from mirror.runtime.logs import log_to_stderr
 
 
 class Worker:
-    """The state with which one worker process serves its windows.
+    """Serves the windows of one worker process, with the state that it keeps between them.
 
     Attributes:
         loop: Runs all windows of the process.
         state: The state that is kept between windows.
-        has_told: Flows and slots of which this process has reported all partitions.
+        has_told: Flows and slots for which this process has reported all partitions.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -33,7 +33,7 @@ class Worker:
         self.has_told: set[tuple[str, int]] = set()
 
     def serve(self, window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[WindowReport]:
-        """Yield reports when the window is over. Idle partitions are reported only now and then."""
+        """Yield reports when the window is over. Idle partitions are reported only occasionally."""
         started = time.time()
         served = self.loop.run_until_complete(_serve_all(window, flows, self.state))
         duration_ms = (time.time() - max(started, window.start_ms / 1000)) * 1000
@@ -56,7 +56,7 @@ def serve_slot(window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[WindowRe
     if worker is None:
         log_to_stderr()
         gc.collect()
-        gc.freeze()  # what is loaded stays: the collector after each task need not look at it
+        gc.freeze()  # loaded objects stay: the collector need not scan them after each task
         worker = _workers[os.getpid()] = Worker(uvloop.new_event_loop())
     yield from worker.serve(window, flows)
 

@@ -11,11 +11,11 @@ from mirror.replication.pauses import LoggedReasons
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """The memory of one worker process. Two simulated processes in one Python process have one each.
+    """The state of one worker process. Two simulated processes in one Python process have one each.
 
     Attributes:
         connections: The clients of each flow.
-        logged_reasons: Why partitions are paused, as this process logged it.
+        logged_reasons: The reasons that this process has logged for paused partitions.
         newest_gaps: The last gap of each partition that this process wrote into the ledger.
         served: The flows that this process has replicated.
     """
