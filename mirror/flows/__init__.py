@@ -1,1 +1,1 @@
-"""Flows as the driver sees them: their topics, positions at the start, heartbeats and upkeep."""
+"""Manage flows in the driver: their topics, first positions, heartbeats and upkeep."""

@@ -1,7 +1,7 @@
-"""Find the target partitions that another flow writes to as well, by all flows' positions.
+"""Find target partitions that another flow also writes to, from all flows' positions.
 
-Such a log has the records of several sources. An offset of one source has no exact place in such a topic: unread records of
-another source may precede the place.
+The log of such a partition has records of several sources. A source offset then has no exact target offset: unread records of
+another source may precede it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from mirror.policy.recreated import TopicIds
 async def read_shared(
     options: ClientOptions, group: str, partitions: Iterable[PlannedPartition]
 ) -> dict[TopicPartition, str]:
-    """Return the other flow's group for each remote partition that it writes to as well.
+    """Return the other flow's group for each remote partition that two flows write to.
 
-    `group` is the flow's own.
+    `group` is this flow's own group.
 
     Raises:
         KafkaError: the target does not respond, or refuses.
@@ -42,7 +42,7 @@ async def read_shared(
                 found[name] = await patiently(partial(offsets.committed, name, [*places, _layout_of(name)]))
             except BrokerError as error:
                 if error.code is not ErrorCode.group_authorization_failed:
-                    raise  # a flow whose positions this client may not DESCRIBE is not seen
+                    raise  # if this client may not DESCRIBE the positions of a flow, that flow is not seen
     finally:
         await client.close()
     return shared(ours, found)
@@ -51,7 +51,7 @@ async def read_shared(
 def shared(ours: Iterable[PlannedPartition], others: Mapping[str, Offsets]) -> dict[TopicPartition, str]:
     """Return the shared partitions, from the offsets of other groups. Pure.
 
-    A flow that reads the same topic of the source, under another alias, is not another one: its records are the same.
+    A flow that reads the same source topic under another alias does not count: its records are the same.
     """
     found: dict[TopicPartition, str] = {}
     flows = {name: offsets for name, offsets in others.items() if _layout_of(name) in offsets}
@@ -66,9 +66,9 @@ def shared(ours: Iterable[PlannedPartition], others: Mapping[str, Offsets]) -> d
 
 
 def _layout_of(group: str) -> TopicPartition:
-    """Return a key that each flow has in its group on the target.
+    """Return a key that each flow's group on the target has.
 
-    Groups that show positions on a source lack it.
+    Groups that only show positions on a source do not have it.
     """
     source = group.removeprefix(own_group("")).partition("->")[0]
     return TopicPartition(LEASE_TOPIC.format(source=source), layout_key())

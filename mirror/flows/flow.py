@@ -37,7 +37,7 @@ _ON_REPLACED = {
 
 @dataclass(slots=True)
 class Due:
-    """When something is due again; immediately the first time. Other threads may hasten it."""
+    """When something is due again. It is due immediately at first. Other threads may hasten it."""
 
     at_s: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
@@ -58,10 +58,10 @@ class Due:
 
 @dataclass(slots=True)
 class FlowState:
-    """One flow as the driver sees it: its control planes, and what it replicates now.
+    """The state of one flow in the driver: its control planes, and what it replicates now.
 
-    The flow's upkeep writes it, in one thread; before that thread starts, the main thread begins the flow. Other threads read
-    fields that are replaced as a whole (`plan`, `membership`, `topics`, `matching`), call `Due.hasten`, and keep `part`.
+    Only the thread of the flow's upkeep writes it; before that thread starts, the main thread begins the flow. Other threads read
+    fields that are replaced as a whole (`plan`, `membership`, `topics`, `matching`), call `Due.hasten`, and write `part`.
     """
 
     flow: Flow
@@ -69,22 +69,22 @@ class FlowState:
     target: Cluster
     topics: list[TopicPair] = field(default_factory=list)
     remote: dict[str, int] = field(default_factory=dict)  # partitions of each topic on the target
-    objections: dict[str, str] = field(default_factory=dict)  # why the target has not got a topic, or not all of it
+    objections: dict[str, str] = field(default_factory=dict)  # why a remote topic is missing, or too small
     plan: FlowPlan | None = None
-    first: frozenset[TopicPartition] | None = None  # partitions that were there when the flow began
+    first: frozenset[TopicPartition] | None = None  # partitions that existed when the flow began
     begin_due: Due = field(default_factory=Due)
-    not_begun: str = ""  # why, as it was logged last
+    not_begun: str = ""  # the reason that was logged last
     refresh_due: Due = field(default_factory=Due)
     configs_due: Due = field(default_factory=Due)
     acls_due: Due = field(default_factory=Due)
     gaps_due: Due = field(default_factory=Due)
-    matching: int | None = None  # matching topics of the source, without heartbeats; None: not looked up yet
-    logged_hidden: set[str] = field(default_factory=set)  # topics that the source does not show, logged already
-    logged_gone: set[str] = field(default_factory=set)  # remote topics that were deleted, logged already
+    matching: int | None = None  # matching topics of the source, without heartbeats; None: unknown
+    logged_hidden: set[str] = field(default_factory=set)  # hidden topics that were logged
+    logged_gone: set[str] = field(default_factory=set)  # deleted remote topics that were logged
     membership: Membership | None = None
-    acl_objections: set[str] = field(default_factory=set)  # those of the last time, logged already
-    target_ids: dict[str, str] = field(default_factory=dict)  # of all topics on the target, by name
-    # The last result of `served`, after its inputs: plan, own slots, all slots.
+    acl_objections: set[str] = field(default_factory=set)  # the last objections, which were logged
+    target_ids: dict[str, str] = field(default_factory=dict)  # ids of all topics on the target, by name
+    # The last result of `served`, with its inputs before it: plan, own slots, all slots.
     part: tuple[tuple[FlowPlan, frozenset[int], int], FlowPlan] | None = None
     loops: Loops = field(init=False)
 
@@ -98,24 +98,25 @@ class FlowState:
 
     @property
     def follows_groups(self) -> bool:
-        """True when checkpoints of its consumer groups are made."""
+        """True if the flow makes checkpoints of consumer groups."""
         return self.plan is not None and self.flow.checkpoints.enabled
 
     @property
     def leads(self) -> bool:
-        """True if this process does the flow's single tasks."""
+        """True if this process does the tasks that only one process of a flow does."""
         return self.membership is not None and self.membership.leads
 
     def served(self) -> FlowPlan | None:
         """Return the part of the plan that this process replicates; None before that is known.
 
-        It is the same object until the plan or the slots change: thousands of partitions are looked up every few seconds.
+        The result is the same object until the plan or the slots change, because thousands of partitions are looked up every few
+        seconds.
         """
         plan, membership = self.plan, self.membership
         if plan is None or membership is None or (owned := membership.owned) is None:
             return None
         asked = (plan, owned, membership.layout.slots)
-        part = self.part  # read once: the poller's thread and the driver's both ask
+        part = self.part  # read once: the poller's thread and the driver's thread both call this
         if part is None or part[0] != asked:
             part = self.part = asked, plan.of_slots(owned, slots=membership.layout.slots)
         return part[1]
@@ -124,8 +125,8 @@ class FlowState:
         """Match topics, prepare the target, and return whether the flow's partitions changed.
 
         Args:
-            slots: Slots that all processes of the flow share.
-            last_position: Returns the last seen position of a partition.
+            slots: Number of slots that all processes of the flow share.
+            last_position: Returns the last known position of a partition.
 
         Raises:
             SettingsError: a MirrorMaker 2 still replicates the flow.
@@ -147,7 +148,7 @@ class FlowState:
             plan = flow_plan(flow, self.topics, self.remote)
             self.first = begin(flow, plan, self.source, self.target)
         if created := present.keys() - on_target.keys():
-            # A topic that was deleted since the first look keeps its id here; the next refresh reports it.
+            # A topic that was deleted since the first request keeps its id here; the next refresh reports the deletion.
             on_target = on_target | _with(self.target, created)
         replaced = self._replaced(on_target, besides=gone)
         if flow.on_recreated is not OnRecreated.RESTART:
@@ -159,7 +160,7 @@ class FlowState:
         return self.plan != before
 
     def _log_hidden(self) -> None:
-        """Log once that a topic is hidden from this client."""
+        """Log each hidden topic once."""
         hidden = {topic.source.name for topic in self.topics if topic.source.is_hidden}
         for name in sorted(hidden - self.logged_hidden):
             log.error(
@@ -171,14 +172,14 @@ class FlowState:
         self.logged_hidden = hidden
 
     def follow_loops(self) -> bool:
-        """Look for loops again; return whether that changes the plan."""
+        """Check for loops again; return whether that changes the plan."""
         before = self.plan
         self.look_for_loops()
         self.plan = self._made_plan()
         return self.plan != before
 
     def look_for_loops(self) -> None:
-        """Find the flow's topics that would form a loop, by the topics on the target."""
+        """Find the flow's topics that would form a loop, from the topics on the target."""
         remote = {topic.source.name: topic.remote for topic in self.topics}
         self.loops.look(self._matched, remote=remote, on_target=self.target_ids.values())
 
@@ -187,7 +188,7 @@ class FlowState:
         return {topic.source.name: topic.source for topic in self.topics}
 
     def _made_plan(self) -> FlowPlan:
-        """Return the plan, made from the known topics. Topics that would go round are in it, and not replicated."""
+        """Return the plan for the known topics. It includes topics that form a loop, which are not replicated."""
         return flow_plan(
             self.flow,
             self.topics,
@@ -200,7 +201,7 @@ class FlowState:
         )
 
     def _count_matching(self, topics: int) -> None:
-        """Count the matching topics. Log once if there are none, which may be a typing error."""
+        """Count the matching topics. If none match, log it once: the pattern may be mistyped."""
         before, is_heartbeats = self.matching, self.flow.policy.is_heartbeats
         names = (found.source.name for found in self.topics)
         self.matching = sum(not is_heartbeats(name) and not is_canary(name) for name in names)
@@ -226,8 +227,8 @@ class FlowState:
         """Return the remote topics that were deleted and created again; log the consequence.
 
         Args:
-            on_target: Topics by name. The next plan has their ids, so only this check sees the change.
-            besides: Topics that were gone at the first look; `_gone` has logged them.
+            on_target: Topics by name. The next plan has their new ids, so only this check detects the change.
+            besides: Topics that were absent at the first request; `_gone` has logged them.
         """
         known = {p.remote_topic: p.remote_id for p in self.plan.partitions} if self.plan is not None else {}
         ids = {name: on_target[name].topic_id for name in known.keys() - besides if name in on_target}
@@ -242,9 +243,9 @@ class FlowState:
         return replaced
 
     def _put_back(self, topics: Collection[str], last_position: Callable[[Labels], int | None]) -> None:
-        """Restore positions that the target's broker deleted with their topics, from earlier polls.
+        """Restore, from earlier polls, positions that the target's broker deleted with their topics.
 
-        They get the ids of their earlier topics, so that a window sees the replacement.
+        The positions keep the ids of the earlier topics, so that a window detects the replacement.
         """
         plan = self.plan
         if plan is None or not topics:
@@ -262,7 +263,7 @@ class FlowState:
 
 
 def _with(target: Cluster, created: Set[str]) -> dict[str, Topic]:
-    """Return the target's topics, after waiting a limited time for those that were just created."""
+    """Return the target's topics; wait a limited time for those just created."""
     for _ in range(10):
         topics = target.topics()
         if created <= topics.keys():
@@ -282,7 +283,7 @@ def state_of(flow: Flow) -> FlowState:
 
 
 def refuse_same_cluster(flows: list[FlowState]) -> None:
-    """Raise SettingsError if a flow's ends are one cluster: it would replicate its own output forever."""
+    """Raise SettingsError if both ends of a flow are one cluster: it would replicate its own output forever."""
     for state in flows:
         source, target = state.source.cluster_id(), state.target.cluster_id()
         if source == target:
@@ -293,7 +294,7 @@ def refuse_same_cluster(flows: list[FlowState]) -> None:
 
 
 def check(settings: Settings) -> list[FlowState]:
-    """Connect to every flow's clusters, match topics, change nothing: what `plan` prints."""
+    """Connect to the clusters of every flow and match topics, without changes. For `plan`."""
     states = [state_of(flow) for flow in settings.flows]
     refuse_same_cluster(states)
     for state in states:

@@ -1,4 +1,4 @@
-"""Read a flow's ledger of gaps, and write entries of commands into it."""
+"""Read a flow's ledger of gaps, and add the gaps that commands cause."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def by_effect(gaps: Iterable[Gap]) -> dict[str, tuple[int, int]]:
 
 
 def note(flow: Flow, gaps: Iterable[Gap]) -> None:
-    """Write gaps into a flow's ledger. Log a failure and continue, because the caller reports the gaps too."""
+    """Write gaps to a flow's ledger. A failure is only logged, because the caller reports the gaps too."""
     found = [gap.encode() for gap in gaps]
     if not found:
         return

@@ -1,4 +1,4 @@
-"""Write a flow's positions where MirrorMaker 2 looks for them, so that it resumes there."""
+"""Write a flow's positions to Connect's offsets topic, so that MirrorMaker 2 resumes there."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ PARTITIONS = 25  # Connect's offset.storage.partitions
 
 Stored = dict[
     TopicPartition, tuple[bytes, int]
-]  # by partition of the source: the key that Connect has, and the partition
+]  # by source partition: the key that Connect has, and its partition in Connect's topic
 
 
 def hand_back(
     flow: Flow, target: Cluster, places: Iterable[PlannedPartition], found: Mapping[TopicPartition, Position]
 ) -> int:
-    """Write the positions of partitions into Connect's offsets topic; return how many have one.
+    """Write positions into Connect's offsets topic; return how many partitions have one.
 
-    Connect finds an offset by the exact bytes of its key. An existing key is used again; a new one is written as Connect
-    writes it. A partition without a position, or at its very start, loses the offset that Connect has.
+    Connect finds an offset by the exact bytes of its key. An existing key is reused; a new key is written like Connect's own.
+    For a partition without a position, or at its very start, the offset that Connect has is removed.
 
     Raises:
-        MirrorError: the target does not respond, or refuses them.
+        MirrorError: the target does not respond, or refuses the write.
     """
     topic = flow.connect_offsets_topic
     partitions = answer_of_target(flow, partitions_of(client_options(flow.target_admin), topic))
@@ -75,5 +75,5 @@ def _new(flow: Flow, assigned: PlannedPartition, partitions: int) -> tuple[bytes
 
 
 async def _stored(flow: Flow, partitions: Iterable[int]) -> Stored:
-    """Return Connect's keys for the flow's source; the last one of each partition."""
+    """Return Connect's keys for the flow's source; for each partition, the last key."""
     return {one.place: (one.key, one.partition) async for one in stored_by_connect(flow, partitions)}

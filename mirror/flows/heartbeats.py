@@ -1,7 +1,4 @@
-"""Write heartbeats: one record per flow and interval into `heartbeats` on the flow's target.
-
-As MirrorMaker does.
-"""
+"""Write heartbeats like MirrorMaker: one record per flow and interval to `heartbeats` on the target."""
 
 from __future__ import annotations
 
@@ -20,14 +17,14 @@ from mirror.runtime.logs import level_once
 
 log = logging.getLogger("mirror")
 
-KEEP_S = 10.0  # a heartbeat that could not be written by then is obsolete
+KEEP_S = 10.0  # a heartbeat that is not written within this time is obsolete
 TOPIC_AGAIN_S = 60.0
 _POLICY = "cleanup.policy"
 STOP_S = 5.0
 
 
 class HeartbeatEmitter:
-    """Writes heartbeats until it is stopped. Each target has a thread, so that none delays another."""
+    """Writes heartbeats until it is stopped. Each target has its own thread, so that no target delays another."""
 
     def __init__(
         self,
@@ -40,7 +37,8 @@ class HeartbeatEmitter:
         Args:
             flows: Heartbeats to write, one entry per flow.
             on_ack: Called with the aliases of a flow when its target has acknowledged a heartbeat.
-            is_ours: Returns whether this process writes a flow's heartbeats; of several processes that share a flow, one does.
+            is_ours: Returns whether this process writes a flow's heartbeats. Of several processes that share a flow, only one
+                does.
         """
         targets = dict.fromkeys(flow.target for flow in flows)
         self._stop_requested = threading.Event()
@@ -78,10 +76,10 @@ class _TargetHeartbeats(threading.Thread):
         self._is_ours = is_ours
         self._stop_requested = stop_requested
         self._cluster = Cluster(flows[0].target, flows[0].client)
-        self._has_topic: set[HeartbeatFlow] = set()  # flows whose topic is there
+        self._has_topic: set[HeartbeatFlow] = set()  # flows whose topic exists
         self._topic_due_s: dict[HeartbeatFlow, float] = {}  # by flow: when to try again to create the topic
         self._refused: dict[HeartbeatFlow, str] = {}
-        self._logged: set[str] = set()  # topics with another cleanup policy, logged already
+        self._logged: set[str] = set()  # topics whose other cleanup policy was logged
 
     def run(self) -> None:
         """Write heartbeats, each flow's at its own interval."""
@@ -119,7 +117,7 @@ class _TargetHeartbeats(threading.Thread):
             self._on_ack((flow.source, flow.target))
 
     def _ensure_topic(self, flow: HeartbeatFlow) -> bool:
-        """Create the topic if it is missing; log a refusal, and retry a minute later."""
+        """Create the topic if it is missing; log a refusal, and retry after a minute."""
         if flow in self._has_topic:
             return True
         if time.monotonic() < self._topic_due_s.get(flow, 0.0):
@@ -142,7 +140,7 @@ class _TargetHeartbeats(threading.Thread):
         return True
 
     def _warn_of_policy(self, flow: HeartbeatFlow) -> None:
-        """Log that the topic is not compacted. It is not changed: MirrorMaker and other mirrors use it too."""
+        """Log that the topic is not compacted. Leave it so: MirrorMaker and other mirrors use it too."""
         try:
             policy = self._cluster.configs([flow.topic])[flow.topic][_POLICY].value
         except (ClusterUnavailable, KeyError) as error:

@@ -1,4 +1,4 @@
-"""Track which topics of one flow would go round in a loop, and log changes."""
+"""Find the topics of one flow that would form a loop, and log changes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from mirror.runtime.logs import first_few
 
 log = logging.getLogger("mirror")
 
-FIRST_S, LAST_S = 2.0, 30.0  # between looks: after one that finds new topics, and the maximum
+FIRST_S, LAST_S = 2.0, 30.0  # between checks: after one that finds new topics, and the maximum
 
 
 class Loops:
-    """A flow's knowledge of loops. If a cluster does not respond, the last result stays valid."""
+    """The topics of a flow that form loops. If a cluster does not respond, the last result stays valid."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
-        self._upstreams: Upstreams | None = None  # as they were read last; None: not yet
-        self._poll_group: set[str] = set()  # ids of the topics that were looked for then
+        self._upstreams: Upstreams | None = None  # the last result; None: not read yet
+        self._poll_group: set[str] = set()  # ids of the topics of that result
         self._every_s = FIRST_S
         self._due_s = 0.0
-        self._unknown = ""  # why they could not be read, as it was logged last
+        self._unknown = ""  # the reason for the last failure that was logged
         self.going_round: set[str] = set()  # topics of the source whose records came from the target
 
     @property
@@ -37,23 +37,23 @@ class Loops:
 
     @property
     def is_due(self) -> bool:
-        """True when it is time to look again."""
+        """True when the next check is due."""
         return time.monotonic() >= self._due_s
 
     def knows(self, topics: Mapping[str, Topic]) -> bool:
-        """Return whether all of these topics were looked at before."""
+        """Return whether all of these topics were checked before."""
         return self._upstreams is not None and {topic.topic_id for topic in topics.values()} <= self._poll_group
 
     def look(self, topics: Mapping[str, Topic], *, remote: Mapping[str, str], on_target: Collection[str]) -> None:
-        """Find the topics that would go round.
+        """Find the topics that would form a loop.
 
         Args:
             topics: Replicated topics of the source, by name.
-            remote: Their names on the target.
+            remote: Names of these topics on the target.
             on_target: Ids of all topics on the target.
         """
         before, target = self.going_round, frozenset(on_target)
-        # The mirrors that bring new topics may not have written anything yet.
+        # A mirror that brings a new topic may not have written anything yet, so check again soon.
         self._every_s = min(2 * self._every_s, LAST_S) if self.knows(topics) else FIRST_S
         self._due_s = time.monotonic() + self._every_s
         try:
@@ -69,7 +69,7 @@ class Loops:
         self._say(before)
 
     def _placed(self, remote: Mapping[str, str]) -> set[str]:
-        """Return the topics of the source for which the flow has a position."""
+        """Return the source topics for which the flow has a position."""
         placed = {name for name, _ in read_positions(self._flow)}
         return {topic for topic, name in remote.items() if name in placed}
 

@@ -1,4 +1,4 @@
-"""Read a flow's offset maps back from its target: the map's topic, then the positions' tails."""
+"""Read a flow's offset maps from its target: the map's topic, then the tails in the positions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirror.model.topic_partition import TopicPartition
 
 log = logging.getLogger("mirror")
 
-RUNS_EACH = 1_000  # in a record of the map's topic, at some 20 characters
+RUNS_EACH = 1_000  # per record of the map's topic, at some 20 characters each
 
 
 @dataclass(slots=True)
@@ -27,21 +27,21 @@ class FlowMaps:
     """The maps of one flow by source topic and partition, with their positions. `refresh` updates them."""
 
     flow: FlowPlan
-    most_runs: int | None = None  # who stays for long keeps about so many; None: all
+    most_runs: int | None = None  # about how many runs to keep in memory; None: all
     maps: dict[TopicPartition, OffsetMap] = field(default_factory=dict)
     positions: dict[TopicPartition, int] = field(default_factory=dict)  # next source offset to replicate
-    foreign: int = 0  # records in the map's topic that are none of it; reset when they are reported
-    # of the topics on both sides, as the positions have them
+    foreign: int = 0  # records of other kinds in the map's topic; reset when reported
+    # topic ids on both clusters, from the positions
     _ids: dict[TopicPartition, str] = field(default_factory=dict)
     _paused: str = ""  # the paused topics, as text
     _next: int = 0  # offset in the map's topic to read from
-    # of the topic: end by first source offset
+    # by partition: first source offset and end of each record in the topic
     _records: dict[TopicPartition, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
-    _added: int = 0  # runs since they were counted
+    _added: int = 0  # runs added since the last count
     _is_thin: bool = False
 
     async def refresh(self, target: Mapping[str, str]) -> None:
-        """Read the records since the last time. `target` holds the Java properties of a client."""
+        """Read the records since the last call. `target` has the Java properties of a client."""
         options = client_options(target)
         async for record in self._new_records(options):
             decoded = MapRecord.decode(record.key, record.value)
@@ -63,9 +63,9 @@ class FlowMaps:
             self.maps.setdefault(key, OffsetMap()).extend(Tail(kept.tail).runs)
 
     async def read_again(self, target: Mapping[str, str]) -> None:
-        """Drop the maps of recreated topics, and reread the map's topic next time.
+        """Drop the maps of recreated topics; next time, reread the map's topic from its start.
 
-        Call it when the map's topic was deleted and created again. The maps of all other partitions are still valid.
+        Call this if the map's topic was deleted and created again. The maps of all other partitions stay valid.
         """
         found = await committed(client_options(target), self.flow.group)
         places = {assigned.on_source: assigned.on_target for assigned in self.flow.partitions}
@@ -77,7 +77,7 @@ class FlowMaps:
         self._next = 0
 
     def written_out(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield key and value of the records that make up the map's topic."""
+        """Yield key and value of all records that the map's topic should have."""
         if self._paused:
             yield PAUSED, self._paused.encode()
         for key, runs in self.maps.items():
@@ -86,9 +86,9 @@ class FlowMaps:
                 yield MapRecord(*key, OffsetMap(part), self._ids.get(key, "")).encode()
 
     def _bound(self, added: int) -> None:
-        """Keep memory bounded: with a transaction every few records, maps grow with the source's log.
+        """Limit memory: with a transaction every few records, maps grow with the source's log.
 
-        If there are too many runs, each map with more than an equal share drops every second run of its older half.
+        If there are too many runs, each map with more than its equal share drops every second run of its older half.
         """
         self._added += added
         if self.most_runs is None or self._added * 8 < self.most_runs:

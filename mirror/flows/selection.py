@@ -1,4 +1,4 @@
-"""Select the enabled flow, and its partitions, that a command names."""
+"""Select the enabled flow and the partitions that a command names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirror.policy.java_regex import RegexError
 
 
 def flow_named(settings: Settings, name: str, *, command: str) -> Flow:
-    """Return an enabled flow; raise SettingsError if there is none of that name."""
+    """Return an enabled flow by name; raises SettingsError if no enabled flow has that name."""
     for flow in settings.flows:
         if flow.name == name:
             return flow

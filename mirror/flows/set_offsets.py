@@ -1,7 +1,7 @@
 """Record the consumer group offsets that a flow has set, in a compacted topic.
 
-An offset that a flow has set came from the other cluster, so the reverse flow does not carry it back. The group's own metadata
-stays as its reader has committed it. A note is written before the offset is set, so that a crash between the two leaves no
+An offset that a flow has set came from the other cluster, so the reverse flow must not copy it back. The group's own metadata
+stay as its consumer has committed them. A note is written before the offset is set, so that a crash between the two leaves no
 offset without a note.
 """
 
@@ -28,20 +28,20 @@ class GroupPlace(NamedTuple):
     partition: int
 
 
-# The offset that is set, and the one before if that was set too: which one is in place is unknown while the commit is in flight.
+# A note has the new offset, and the previous one if the flow set that too: during the commit, either may be in place.
 Offsets = tuple[int, ...]
 
 
 @dataclass(slots=True)
 class SetOffsets:
-    """The offsets that one flow has set, as its topic has them."""
+    """The offsets that one flow has set, read from its topic."""
 
     topic: str
     offsets: dict[GroupPlace, Offsets] = field(default_factory=dict)
     _next: int = 0  # offset in the topic to read from
 
     async def refresh(self, options: ClientOptions) -> set[GroupPlace]:
-        """Read new notes in the topic; return their places."""
+        """Read new notes from the topic; return their places."""
         changed = set()
         async for offset, record in read_topic(options, self.topic, self._next):
             if offset < self._next:  # another topic of the same name
@@ -59,7 +59,7 @@ class SetOffsets:
         return before
 
     def of(self, group: Group) -> set[TopicPartition]:
-        """Return the partitions whose offset the flow has set, and no reader has committed since."""
+        """Return the partitions whose offset the flow has set, and no consumer has committed since."""
         return {
             place
             for place, offset in group.offsets.items()
@@ -75,7 +75,7 @@ class SetOffsets:
         }
 
     def outdated(self, groups: Mapping[str, Group]) -> list[GroupPlace]:
-        """Return the notes of groups whose offset has changed: a reader committed, or it was removed."""
+        """Return the notes of offsets that have changed since: a consumer committed, or the offset was removed."""
         return [
             at
             for at, offsets in self.offsets.items()
@@ -85,7 +85,7 @@ class SetOffsets:
         ]
 
     async def write(self, target: Target, notes: Mapping[GroupPlace, Offsets]) -> None:
-        """Write notes, () to remove one. Raises KafkaError or TimeoutError."""
+        """Write notes; () removes a note. Raises KafkaError or TimeoutError."""
         await write(target, self.topic, (_encoded(place, offsets) for place, offsets in notes.items()))
         for place, offsets in notes.items():
             self._note(place, offsets)

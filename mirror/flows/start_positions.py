@@ -1,7 +1,7 @@
-"""Give a flow its first positions: its own, or those of an earlier MirrorMaker 2.
+"""Give a flow its first positions: its own, or those that an earlier MirrorMaker 2 left.
 
-A position is an offset of the flow's group on the target, keyed by remote topic and partition; its metadata is the source
-topic's id and the tail of the offset map (mirror.model.offset_map_tail).
+A position is an offset of the flow's group on the target, by remote topic and partition. Its metadata are the topic ids and the
+tail of the offset map, among others (mirror.model.position_metadata).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ log = logging.getLogger("mirror")
 def begin(flow: Flow, plan: FlowPlan, source: Cluster, target: Cluster) -> frozenset[TopicPartition]:
     """Before the first window, find the known progress of partitions, so that none starts over.
 
-    A flow that never ran resumes where a MirrorMaker 2 stopped. If it ran before, lost positions (offsets of a group without
-    members expire) are restored from the offset map.
+    A flow that never ran resumes where a MirrorMaker 2 stopped. If the flow ran before, lost positions are restored from the
+    offset map: the offsets of a group without members expire.
 
     Returns:
-        The source's partitions that exist when the flow begins, to which auto.offset.reset applies; none if it began
-        before: then a partition without a position has appeared since.
+        The source's partitions that exist when the flow begins. auto.offset.reset applies to them. Empty if the flow began
+        earlier: then a partition without a position has appeared since.
 
     Raises:
-        SettingsError: that MirrorMaker still runs.
+        SettingsError: the MirrorMaker 2 is still running.
         ClusterUnavailable: the target does not respond.
     """
     if not flow.source_group:
@@ -62,13 +62,13 @@ def begin(flow: Flow, plan: FlowPlan, source: Cluster, target: Cluster) -> froze
 def _went_on_as_shown(flow: Flow, plan: FlowPlan, source: Cluster) -> bool:
     """Apply the flow's policy if the target lacks positions that the source shows.
 
-    That happens with a rebuilt target, or an address that leads to another cluster than before.
+    Possible causes are a rebuilt target, or an address that now leads to another cluster.
 
     Returns:
-        True if it resumes at the positions that the source shows.
+        True if the flow resumes at the positions that the source shows.
 
     Raises:
-        SettingsError: the policy forbids it to start.
+        SettingsError: the policy does not allow the flow to start.
     """
     try:
         shown = source.group(plan.source_group_id)

@@ -28,7 +28,7 @@ class Position(NamedTuple):
 
 
 def read_positions(flow: Flow) -> dict[TopicPartition, Position]:
-    """Return every offset of the flow's group on the target, its leases included; raises ClusterUnavailable."""
+    """Return all offsets of the flow's group on the target, including its leases; raises ClusterUnavailable."""
     found = answer_of_target(flow, committed(client_options(flow.target_admin), own_group(flow.name)))
     return {place: Position(*at) for place, at in found.items() if at[0] >= 0}
 
@@ -39,15 +39,15 @@ def write_positions(flow: Flow, positions: Mapping[TopicPartition, Position]) ->
 
 
 def paused_topics(found: Mapping[TopicPartition, Position], key: TopicPartition) -> Paused:
-    """Return the paused topics from a flow's positions and the key that has them."""
+    """Return the paused topics from a flow's positions; `key` is where they are stored."""
     at = found.get(key)
     return Paused.parse(at.metadata) if at is not None else Paused()
 
 
 def write_paused(flow: Flow, plan: FlowPlan, paused: Paused) -> None:
-    """Set which topics are paused; raise ClusterUnavailable, or ValueError if they are too many.
+    """Set which topics are paused; raises ClusterUnavailable, or ValueError for too many topics.
 
-    Windows read them from the group each second. The map's topic keeps them in case the group expires.
+    Windows read the paused topics from the group each second. The map's topic keeps them in case the group expires.
     """
     text = paused.text()
 
@@ -66,14 +66,14 @@ async def write_with_maps(
     map_topic: str,
     maps: Mapping[TopicPartition, OffsetMap],
 ) -> None:
-    """Write offset maps into their topic, then positions, so that no position lacks its map."""
+    """Write offset maps to their topic, then positions, so that no position lacks its map."""
     async with writer(flow.producer, {map_topic} if maps else ()) as target:
         await write(target, map_topic, (MapRecord(*key, runs).encode() for key, runs in maps.items()))
         await patiently(lambda: target.commit(own_group(flow.name), positions))
 
 
 def is_served(found: Mapping[TopicPartition, Position], lease_topic: str, *, window_ms: int, now_ms: float) -> bool:
-    """Return whether a process replicates the flow now, or may until its last window ends."""
+    """Return whether a process still replicates the flow, maybe until its last window ends."""
     stops = found.get(TopicPartition(lease_topic, stop_key()))
     at_keys = [at for (topic, key), at in found.items() if topic == lease_topic and is_lease_key(key)]
     leases = [LeaseState.parse(at) for at in at_keys]
@@ -81,5 +81,5 @@ def is_served(found: Mapping[TopicPartition, Position], lease_topic: str, *, win
 
 
 def answer_of_target(flow: Flow, question: Coroutine[Any, Any, Found]) -> Found:
-    """Wait for a request about positions; raise ClusterUnavailable."""
+    """Wait for a request about positions; raises ClusterUnavailable."""
     return answered(question, cluster=flow.target.alias, what=f"positions of {flow.name} cannot be read or set")

@@ -1,4 +1,4 @@
-"""Carry the source's topic settings and ACLs over to remote topics."""
+"""Copy the source's topic settings and ACLs to remote topics."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Drift = dict[str, int]  # settings that differ, by remote topic
 def sync_configs(
     flow: Flow, topics: list[TopicPair], source: Cluster, target: Cluster, *, present: Collection[str]
 ) -> Drift:
-    """Set the settings of remote topics as the flow wants them, if it syncs settings.
+    """Set the settings of remote topics as the flow requires, if it syncs settings.
 
-    A target that refuses one setting of a request refuses all. Then each setting is sent alone.
+    If a target refuses one setting of a request, it refuses them all. Then each setting is sent alone.
 
     Returns:
-        How many settings of each remote topic still differ: refused (logged, and retried next time), or not synced by
+        For each remote topic, how many settings still differ: refused (logged, and retried next time), or not synced by
         configuration. Topics whose settings cannot be read are left out, and logged.
     """
     drift = {}
@@ -45,7 +45,7 @@ def sync_configs(
 
 
 def _alter(flow: Flow, target: Cluster, topic: str, changes: list[Change]) -> list[Change]:
-    """Change settings of a remote topic, as many as the target takes; return the others."""
+    """Change settings of a remote topic, as many as the target accepts; return the others."""
     objection = target.alter(topic, changes)
     if not objection:
         refused = {}
@@ -70,7 +70,7 @@ def _alter(flow: Flow, target: Cluster, topic: str, changes: list[Change]) -> li
 def config_changes(
     flow: Flow, topics: list[TopicPair], source: Cluster, target: Cluster, *, present: Collection[str]
 ) -> dict[str, list[Change]]:
-    """Return the changes of `sync_configs` by remote topic, for topics that are `present`."""
+    """Return the changes that `sync_configs` would make to topics in `present`, by remote topic."""
     found = _compared(flow, topics, source, target, present=present)
     return {topic: changes for topic, changes in found.items() if changes}
 
@@ -78,7 +78,7 @@ def config_changes(
 def _compared(
     flow: Flow, topics: list[TopicPair], source: Cluster, target: Cluster, *, present: Collection[str]
 ) -> dict[str, list[Change]]:
-    """Return the changes of each remote topic whose settings both clusters report; none if equal."""
+    """Return the changes for each remote topic whose settings both clusters report; empty if equal."""
     theirs = source.configs(topic.source.name for topic in topics)
     ours = target.configs(topic.remote for topic in topics if topic.remote in present)
     return {
@@ -96,15 +96,15 @@ def acl_changes(topics: list[TopicPair], source: Cluster, target: Cluster) -> tu
 
 
 def sync_acls(flow: Flow, topics: list[TopicPair], source: Cluster, target: Cluster) -> dict[Acl, str]:
-    """Add the sources' ACLs to remote topics, if the flow syncs ACLs; remove none.
+    """Add the source topics' ACLs to remote topics if the flow syncs ACLs; remove none.
 
     Returns:
-        ACLs that are still missing, with the target's objection, "" if the flow does not sync ACLs.
+        The ACLs that are still missing, each with the target's objection, or "" if the flow does not sync ACLs.
     """
     _, lacking = acl_changes(topics, source, target)
     if not flow.sync_acls.enabled:
         return dict.fromkeys(lacking, "")
-    if lacking:  # a switch may be setting up its fence: its ACLs are not for the target
+    if lacking:  # a switch may be setting up its fence: the fence's ACLs must not be copied to the target
         time.sleep(SETTLE_S)
         lacking = [acl for acl in acl_changes(topics, source, target)[1] if acl in lacking]
     answers = target.add_acls(lacking)

@@ -1,4 +1,4 @@
-"""Take over the positions of a MirrorMaker 2 that ran before."""
+"""Take over the positions of an earlier MirrorMaker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TakenOver:
 
 
 def take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[TopicPartition], source: Cluster) -> int:
-    """Give partitions the positions of MirrorMaker 1's consumer group."""
+    """Set partitions to the positions of MirrorMaker 1's consumer group; return how many."""
     group = source.group(flow.source_group)
     if group is None:
         return 0
@@ -62,7 +62,7 @@ def refuse_running(flow: Flow, target: Cluster) -> None:
 
 
 def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[TopicPartition]) -> int:
-    """Give partitions the positions and offset syncs of a MirrorMaker 2.
+    """Set partitions to the positions and offset syncs of a MirrorMaker 2.
 
     Returns:
         How many partitions resume where MirrorMaker stopped.
@@ -86,16 +86,16 @@ def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[TopicPartition]) 
 
 
 class StoredOffset(NamedTuple):
-    """A source offset that Connect has stored, with its source partition and its place."""
+    """A source offset that Connect has stored, with its source partition, key and place."""
 
     place: TopicPartition
-    offset: int | None  # of the last record copied, None when it was removed
+    offset: int | None  # of the last record copied; None: it was removed
     key: bytes
     partition: int  # of Connect's topic
 
 
 async def stored_by_connect(flow: Flow, partitions: Iterable[int]) -> AsyncIterator[StoredOffset]:
-    """Yield Connect's offsets of a flow's source in some partitions of its topic, oldest first."""
+    """Yield the offsets that Connect stored for a flow's source in some partitions, oldest first."""
     options = client_options(flow.target_admin)
     for partition in partitions:
         async for _, record in read_topic(options, flow.connect_offsets_topic, 0, partition):
@@ -119,7 +119,7 @@ async def _left_behind(flow: Flow) -> TakenOver:
         try:
             sync = OffsetSync.decode(record.key, record.value)
         except NotThatRecord:
-            continue  # of another program: nothing is lost without it
+            continue  # of another program: nothing is lost without this record
         found.maps.setdefault(TopicPartition(sync.topic, sync.partition), OffsetMap()).add(
             sync.upstream, sync.downstream, 1
         )
@@ -129,15 +129,15 @@ async def _left_behind(flow: Flow) -> TakenOver:
 def connect_offset(
     key: bytes | None, value: bytes | None, connectors: Collection[str]
 ) -> tuple[str, TopicPartition, int | None] | None:
-    """Read a source offset that Connect has stored for one of MirrorMaker's source connectors.
+    """Decode a source offset that Connect has stored for one of MirrorMaker's source connectors.
 
     Args:
-        key: Of the record.
-        value: Of the record.
-        connectors: Their names; the dedicated process calls its own MirrorSourceConnector.
+        key: Key of the record.
+        value: Value of the record.
+        connectors: Names of the connectors; the dedicated process names its own MirrorSourceConnector.
 
     Returns:
-        (source alias, (topic, partition), offset of the last record copied, None when it was removed); None for any other
+        (source alias, (topic, partition), offset of the last record copied, None if it was removed); None for any other
         record.
     """
     try:

@@ -32,20 +32,20 @@ from mirror.policy.topic_configs import Change
 log = logging.getLogger("mirror")
 
 _POLICY, _COMPACT = "cleanup.policy", "compact"
-# Kafka compacts closed segments only, and these topics are read from their start: small segments keep that short.
+# Kafka compacts only closed segments, and these topics are read from their start: small segments keep the reads short.
 SOON_COMPACTED = {"segment.bytes": str(16 << 20), "min.cleanable.dirty.ratio": "0.1"}
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPair:
-    """One topic of a flow: the source's, and the name it has on the target."""
+    """One topic of a flow: the source topic, and its name on the target."""
 
     source: Topic
     remote: str
 
 
 class Prepared(NamedTuple):
-    """The partitions of each remote topic, and why some could not be created or grown."""
+    """The partition count of each remote topic, and why some were not created or grown."""
 
     partitions: dict[str, int]
     objections: dict[str, str]
@@ -56,8 +56,8 @@ def source_topics(
 ) -> dict[str, Topic]:
     """Return the source's topics by name, including those that this client may no longer DESCRIBE.
 
-    A cluster leaves such topics out of its list. Hidden topics stay in the flow, with the partitions of `known` or of their
-    remote topics, because they may still exist. Raises ClusterUnavailable.
+    A cluster leaves such hidden topics out of its list. They stay in the flow, with the partitions of `known` or of their remote
+    topics, because they may still exist. Raises ClusterUnavailable.
     """
     shown = source.topics()
     before = {topic.name: topic for topic in (*brought(flow, on_target), *known) if topic.name not in shown}
@@ -65,7 +65,7 @@ def source_topics(
 
 
 def brought(flow: Flow, on_target: Mapping[str, Topic]) -> list[Topic]:
-    """Return the source topics whose remote topics are on the target, by their names."""
+    """Return the source topics, by name, whose remote topics are on the target."""
     return [
         replace(topic, name=origin, topic_id="")
         for name, topic in on_target.items()
@@ -97,7 +97,7 @@ def ensure_remote(
 ) -> Prepared:
     """Create missing remote topics and grow short ones.
 
-    A refusal is logged and tried again at the next refresh, as MirrorMaker does; other topics continue.
+    A refusal is logged and retried at the next refresh, as in MirrorMaker; other topics continue.
     """
     partitions = {name: topic.partitions for name, topic in existing.items()}
     objections = {}
@@ -170,11 +170,11 @@ def _create(flow: Flow, topic: TopicPair, source: Cluster, target: Cluster, know
 
 
 def _known_settings(flow: Flow, target: Cluster) -> Collection[str]:
-    """Return the settings that topics have on the target, as an internal topic shows. None if unknown."""
+    """Return the names of topic settings on the target, read from an internal topic."""
     leases = LEASE_TOPIC.format(source=flow.source.alias)
     try:
         return target.configs([leases]).get(leases, {}).keys()
-    except ClusterUnavailable as error:  # it is not there yet, or this client may not look at it
+    except ClusterUnavailable as error:  # the topic does not exist yet, or this client may not DESCRIBE its settings
         log.debug("%s: which settings %s knows cannot be read: %s", flow.name, flow.target.alias, error)
         return ()
 
@@ -190,10 +190,10 @@ def ensure_internal(
 ) -> None:
     """Create or grow the flow's internal topics, both kafka-mirror's and MirrorMaker's.
 
-    kafka-mirror's are leases, slots, offset map, ledger and group offsets.
+    kafka-mirror's topics are for leases, slots, the offset map, the ledger and group offsets.
 
     Raises:
-        ClusterRefuses: the target has no topic for the leases or the slots, and refuses to create or grow it.
+        ClusterRefuses: the target lacks the topic for the leases or the slots, and refuses to create or grow it.
     """
     alias, factor = flow.source.alias, flow.replication_factor
     for name, partitions in (
@@ -217,13 +217,13 @@ def ensure_internal(
 
 
 def _partitions(cluster: Cluster, name: str) -> int:
-    """Return how many partitions a topic has now: another process may have created it meanwhile."""
+    """Return how many partitions a topic has now: another process may have created it."""
     found = cluster.described([name]).get(name)
     return found.partitions if found is not None else 0
 
 
 def _without(flow: Flow, name: str, objection: str) -> str:
-    """Return why a flow cannot begin, and what an operator can do."""
+    """Return an error text: why a flow cannot begin, and what an operator can do."""
     return (
         f"{flow.name}: nothing is replicated without the internal topic {name}, and {flow.target.alias} refuses it "
         f"({objection}). Depending on the reason, delete a topic whose name collides, give {flow.source.alias} another alias, "
@@ -269,10 +269,10 @@ def _ensure(
 
 
 def _correct_policy(flow: Flow, cluster: Cluster, name: str) -> str:
-    """Make an internal topic compacted, even if a broker created it automatically with its defaults.
+    """Make an internal topic compacted, in case a broker created it automatically with its defaults.
 
     Returns:
-        The cluster's objection, "" if the policy is correct or hidden.
+        The cluster's objection; "" if the policy is correct, or cannot be read.
     """
     try:
         policy = cluster.configs([name])[name][_POLICY].value
@@ -302,7 +302,7 @@ def transforms_of(flow: Flow, topic: TopicPair) -> Transforms:
 def is_identical(flow: Flow, topic: TopicPair) -> bool:
     """Return whether a topic's records have the same offsets on both clusters.
 
-    Heartbeats and canaries do not.
+    Offsets of heartbeats and canaries are never identical.
     """
     name = topic.source.name
     return not (flow.policy.is_heartbeats(name) or is_canary(name)) and flow.identical_topics.matches(name)
@@ -319,15 +319,15 @@ def flow_plan(
     going_round: Collection[str] = (),
     objections: Mapping[str, str] = MappingProxyType({}),
 ) -> FlowPlan:
-    """Return the flow's plan: partitions with a counterpart on the target, and absent ones.
+    """Return the flow's plan: partitions that have a remote partition, and absent ones.
 
     Args:
         flow: The flow.
-        topics: What it replicates.
-        remote_partitions: Partitions of each topic on the target.
-        first: Partitions of the source that existed when the flow began; None if it begins now.
+        topics: The topics that the flow replicates.
+        remote_partitions: Partition count of each topic on the target.
+        first: Source partitions that existed when the flow began; None if it begins now.
         remote_ids: Ids of the topics on the target, as far as they are known.
-        upstream: Ids of the topics that a source topic's records came from.
+        upstream: By source topic: ids of the topics that its records came from.
         going_round: Topics of the source whose records came from the target.
         objections: Why the target could not create or grow a remote topic.
     """
@@ -373,7 +373,7 @@ def flow_plan(
 def _absent(
     flow: Flow, topics: list[TopicPair], remote_partitions: Mapping[str, int], objections: Mapping[str, str]
 ) -> tuple[Absent, ...]:
-    """Return the partitions without a counterpart; none of a repartitioned topic."""
+    """Return the partitions without a remote partition; none of a repartitioned topic."""
     return tuple(
         Absent(topic.source.name, topic.remote, partition, _why_absent(flow, topic, have, objections))
         for topic in topics
@@ -383,7 +383,7 @@ def _absent(
 
 
 def _why_absent(flow: Flow, topic: TopicPair, have: int, objections: Mapping[str, str]) -> str:
-    """Return why the target has no counterpart of some of a topic's partitions."""
+    """Return why some partitions of a topic do not exist on the target."""
     lacks = f"{flow.target.alias} has {f'only {have} partitions of' if have else 'no topic'} {topic.remote}"
     if (objection := objections.get(topic.remote)) is not None:
         return f"{lacks}: {objection}"
@@ -391,14 +391,14 @@ def _why_absent(flow: Flow, topic: TopicPair, have: int, objections: Mapping[str
 
 
 def present_plan(flow: Flow, source: Cluster, target: Cluster) -> FlowPlan:
-    """Return the flow's partitions as both clusters have them now; prepares nothing."""
+    """Return the flow's partitions as both clusters have them now; create nothing."""
     on_target = target.topics()
     topics = matched(flow, source_topics(flow, source, on_target))
     return flow_plan(flow, topics, {name: topic.partitions for name, topic in on_target.items()})
 
 
 def _replicated(topic: TopicPair, remote_partitions: Mapping[str, int], *, is_spread: bool) -> int:
-    """Return how many partitions of a topic are replicated: all if it is repartitioned."""
+    """Return how many partitions of a topic are replicated: all of them if it is repartitioned."""
     return (
         topic.source.partitions if is_spread else min(topic.source.partitions, remote_partitions.get(topic.remote, 0))
     )

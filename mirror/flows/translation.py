@@ -1,4 +1,4 @@
-"""Translate offsets along a flow, or back, by its present offset map on the target."""
+"""Translate offsets along a flow, or in reverse, with its current offset map."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mirror.model.topic_partition import TopicPartition
 
 
 class Place(NamedTuple):
-    """An offset of a partition; an offset of None is not known."""
+    """An offset of a partition; None is an unknown offset."""
 
     topic: str
     partition: int
@@ -43,7 +43,7 @@ def across(plan: FlowPlan, maps: FlowMaps, places: Sequence[Place], *, is_back: 
 
 
 def plan_and_maps(flow: Flow) -> tuple[FlowPlan, FlowMaps]:
-    """Return a flow's plan and offset maps, from the target only without a source.
+    """Return a flow's plan and offset maps, if necessary from the target alone.
 
     Raises:
         ClusterUnavailable: the target does not respond.
@@ -51,7 +51,7 @@ def plan_and_maps(flow: Flow) -> tuple[FlowPlan, FlowMaps]:
     source, target = Cluster(flow.source.alias, flow.source_admin), Cluster(flow.target.alias, flow.target_admin)
     try:
         plan = plan_of(flow, source, target)
-    except ClusterUnavailable:  # the most likely time of a failover
+    except ClusterUnavailable:  # the most likely situation of a failover
         plan = plan_of(flow, source, target, is_source_lost=True)
     return plan, maps_of(flow, plan)
 
@@ -60,7 +60,7 @@ def plan_of(flow: Flow, source: Cluster, target: Cluster, *, is_source_lost: boo
     """Return a flow's plan, from its remote topics alone if the source is lost.
 
     Raises:
-        ClusterUnavailable: a required cluster does not respond. Without the source, the missing records are unknown.
+        ClusterUnavailable: a required cluster does not respond. Without the source, the number of missing records is unknown.
     """
     remote = target.topics()
     topics = _brought(flow, remote) if is_source_lost else matched(flow, source_topics(flow, source, remote))

@@ -1,4 +1,4 @@
-"""Keep flows in step with their clusters: topics, settings, ACLs and clocks."""
+"""Keep flows up to date with their clusters: topics, settings, ACLs and clocks."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class FlowMaintenance:
     """Maintains one flow in a thread, so that a hanging cluster delays no other flow."""
 
     state: FlowState  # the flow
-    recorder: Recorder  # where differences between the clusters are counted
+    recorder: Recorder  # counts differences between the clusters
     begin: Callable[[FlowState], None]  # begins a flow; raises MirrorError if that is not possible yet
-    discover: Callable[[FlowState], bool]  # looks for topics, and returns whether the flow's partitions changed
-    on_change: Callable[[], None]  # called when the plan of the flow is another one
+    discover: Callable[[FlowState], bool]  # finds new topics; returns whether the flow's partitions changed
+    on_change: Callable[[], None]  # called when the flow's plan has changed
     on_failure: Callable[[Exception], None]  # called with the error that ends the process
     ends: threading.Event  # set to end the upkeep
 
     def __post_init__(self) -> None:
         self._gaps = GapLedger(self.state.flow)
         self._clocks_due = Due()
-        self._clocks_unknown: dict[str, str] = {}  # by cluster: why, as it was logged last
+        self._clocks_unknown: dict[str, str] = {}  # by cluster: the reason that was logged last
         self._thread = threading.Thread(target=self._keep_up, name=f"upkeep {self.state.flow.name}", daemon=True)
 
     def start(self) -> None:
@@ -64,7 +64,7 @@ class FlowMaintenance:
             self.on_failure(error)
 
     def _begin_late(self) -> None:
-        """Try again to begin a flow whose clusters did not respond."""
+        """Try again to begin a flow whose clusters did not respond at the start."""
         state = self.state
         if state.plan is not None or not state.begin_due.take(BEGIN_AGAIN_S):
             return
@@ -90,13 +90,13 @@ class FlowMaintenance:
             self._warn(f"topics not refreshed: {error}")
 
     def _follow_loops(self) -> None:
-        """Find out soon that another mirror begins, or ends, to bring back this flow's records."""
+        """Detect soon that another mirror starts, or stops, to bring this flow's records back."""
         state = self.state
         if state.plan is not None and state.loops.is_due and state.follow_loops():
             self.on_change()
 
-    # Settings and ACLs are synced right after the start, and then at their intervals. If a flow does not
-    # to, only what differs is measured; a client that may not even look is no news then.
+    # Settings and ACLs are synced right after the start, and then at their intervals. If a flow does not sync them,
+    # differences are only measured; then it is no failure if this client may not read them.
 
     def _sync_configs(self) -> None:
         state, every = self.state, self.state.flow.sync_configs
@@ -126,7 +126,7 @@ class FlowMaintenance:
         state.acl_objections = objections
 
     def _read_gaps(self) -> None:
-        """Report the flow's ledger, including what other processes lost, and earlier runs."""
+        """Report the flow's ledger, including losses of other processes and of earlier runs."""
         state = self.state
         if not state.leads or not state.gaps_due.take(GAPS_EVERY_S):
             return
@@ -156,6 +156,6 @@ class FlowMaintenance:
             self._clocks_unknown[alias] = why
 
     def _warn(self, what: str, *, is_asked_for: bool = True) -> None:
-        """Log a failure; only for debugging after the end, when clusters may be stopping too."""
+        """Log a failure. After the end, log it at debug level, because clusters may be stopping too."""
         level = logging.WARNING if is_asked_for and not self.ends.is_set() else logging.DEBUG
         log.log(level, "%s: %s", self.state.flow.name, what)

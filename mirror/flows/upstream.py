@@ -1,8 +1,8 @@
-"""Find the topics from which a source's records came, by mirrors' positions.
+"""Find the topics from which a source's records came, from the positions of mirrors.
 
-A mirror keeps a group of positions on its target, `mirror.A->B`, with the ids of the topics on both sides
-(mirror.policy.recreated). On a source these groups are those of the mirrors that write to it, under any aliases.
-Ids are unique among clusters.
+A mirror keeps a group of positions on its target, `mirror.A->B`, with the topic ids on both clusters
+(mirror.policy.recreated). On a source, such groups belong to the mirrors that write to it, under any aliases.
+Topic ids are unique across clusters.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mirror.policy.java_regex import JavaPattern, SlowPattern
 from mirror.policy.recreated import TopicIds
 from mirror.runtime.clock import now_ms
 
-MOST_IDS = 16  # of a topic: they are kept with each of its positions
+MOST_IDS = 16  # per topic: the ids are stored with each of its positions
 
 Positions = Mapping[TopicPartition, Position]
 
@@ -35,9 +35,9 @@ Positions = Mapping[TopicPartition, Position]
 class Upstream(NamedTuple):
     """The origin of a topic's records, over any number of clusters.
 
-    `live`: ids of the topics from which a running mirror replicates them. `resting`: ids of the topics from which a stopped
-    mirror, or a mirror that has paused the topic, replicated them. `progress`: the sum of all their positions, which grows
-    while records are replicated.
+    `live`: ids of the topics from which a running mirror replicates records. `resting`: ids of the topics from which a stopped
+    mirror, or a mirror that has paused the topic, replicated records. `progress`: the sum of all positions of these mirrors; it
+    grows while records are replicated.
     """
 
     live: frozenset[str] = frozenset()
@@ -46,11 +46,11 @@ class Upstream(NamedTuple):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Return the metadata of the topic's positions."""
+        """Return the ids that are stored with the topic's positions."""
         return tuple(sorted(self.live | self.resting))[:MOST_IDS]
 
     def with_mirror(self, ids: Iterable[str], position: int, *, is_live: bool) -> Upstream:
-        """Return a merged upstream, with one partition of a mirror added."""
+        """Return the upstream with one partition of a mirror added."""
         live, resting = (self.live.union(ids), self.resting) if is_live else (self.live, self.resting.union(ids))
         return Upstream(live, resting, self.progress + position)
 
@@ -59,7 +59,7 @@ Upstreams = Mapping[str, Upstream]  # by topic
 
 
 def read_upstreams(flow: Flow, topics: Mapping[str, Topic]) -> Upstreams:
-    """Return the upstream topics of a flow's source; raise ClusterUnavailable."""
+    """Return the upstream topics of a flow's source; raises ClusterUnavailable."""
     options = client_options(flow.source_admin)
     what = "the mirrors that write to it cannot be read"
     found = answered(_positions(options), cluster=flow.source.alias, what=what)
@@ -73,11 +73,11 @@ def upstreams_of(
     """Return the upstream topics of each topic that a mirror wrote. Pure.
 
     Args:
-        mirrors: The positions of each mirror that writes to the cluster, its leases included.
+        mirrors: The positions of each mirror that writes to the cluster, including its leases.
         topics: Topics of the cluster, by name.
         now_ms: Now, epoch ms.
-        flow_back: The reverse flow's alias for its source, if the flow is bidirectional: its records are left out here from
-            the offset on at which its producers are registered (mirror.replication.producer_registry).
+        flow_back: The reverse flow's alias for its source, if the flow is bidirectional. Records of the reverse flow do not count
+            after its producers are registered (mirror.replication.producer_registry).
     """
     found: dict[str, Upstream] = {}
     for positions in mirrors:
@@ -91,7 +91,7 @@ def upstreams_of(
             ids = TopicIds.parse(metadata.ids)
             if ids.source and ids.target == topic.topic_id:
                 if source == flow_back and metadata.registered is not None:
-                    if metadata.registered:  # what is before has to be passed over by a position
+                    if metadata.registered:  # a position must first pass the earlier records
                         found[name] = found.get(name, Upstream()).with_mirror((ids.source,), at.offset, is_live=False)
                     continue
                 is_live = runs and not _is_paused(pattern, name, source)
@@ -108,16 +108,16 @@ def going_round(
     so_far: Collection[str],
     placed: Collection[str],
 ) -> set[str]:
-    """Return the topics whose records came from the target, which would go round. Pure.
+    """Return the topics that would form a loop: their records came from the target. Pure.
 
-    Of two mirrors that would form a loop, the earlier one continues: such a topic counts only when its records really come
-    back. Records of a stopped mirror count until an operator sets the topic's positions.
+    Of two mirrors that would form a loop, the earlier one continues: a topic counts only when its records actually come back.
+    Records of a stopped mirror count until an operator sets the topic's positions.
 
     Args:
-        now: Where records came from.
+        now: The upstream topics now.
         before: The result of the last look; None at first.
         on_target: Ids of the target's topics.
-        so_far: Topics that were going round then.
+        so_far: Topics that formed a loop at the last look.
         placed: Topics for which this flow has a position.
     """
     found = set()
@@ -143,7 +143,7 @@ async def _positions(options: ClientOptions) -> list[Positions]:
 
 
 def _source(positions: Positions) -> str | None:
-    """Return a mirror's alias for its source. None if a group's offsets are no mirror's positions."""
+    """Return a mirror's alias for its source; None if these are not a mirror's positions."""
     begin, end = LEASE_TOPIC.split("{source}")
     for topic, key in positions:
         if key == layout_key() and topic.startswith(begin) and topic.endswith(end):
@@ -152,7 +152,7 @@ def _source(positions: Positions) -> str | None:
 
 
 def _runs(positions: Positions, source: str, *, now_ms: float) -> bool:
-    """Return whether a process serves a mirror now. True if its leases are of another version."""
+    """Return whether a process serves a mirror now. True if its leases were written by another version."""
     leases = LEASE_TOPIC.format(source=source)
     try:
         layout = SlotLayout.parse(positions[TopicPartition(leases, layout_key())].metadata)
@@ -162,9 +162,9 @@ def _runs(positions: Positions, source: str, *, now_ms: float) -> bool:
 
 
 def _is_paused(pattern: JavaPattern | None, remote: str, source: str) -> bool:
-    """Return whether an operator has paused a remote topic, by its name on that source.
+    """Return whether an operator paused a remote topic, by its name on the mirror's source.
 
-    The topic's name may start with the source's alias.
+    The topic's own name may start with the source's alias.
     """
     if pattern is None:
         return False

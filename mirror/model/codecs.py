@@ -1,7 +1,7 @@
 """Compress and decompress the records of a batch, as Kafka's client does. Pure.
 
-Source: org.apache.kafka.common.compress. The levels and their defaults are Kafka's (KIP-390): LZ4 at its default
-level, 9, is the fast compressor; any other level is the high compressor's.
+Source: org.apache.kafka.common.compress. The levels and their defaults are Kafka's (KIP-390). LZ4: level 9 (the default) selects
+the fast compressor, every other level the high-compression one.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import cramjam
 
 CODECS = MappingProxyType({"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4})
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
-LEVELS = MappingProxyType({"gzip": range(1, 10), "lz4": range(1, 18), "zstd": range(-131_072, 23)})  # that may be set
+LEVELS = MappingProxyType({"gzip": range(1, 10), "lz4": range(1, 18), "zstd": range(-131_072, 23)})  # valid levels
 DEFAULT_LEVELS = MappingProxyType({GZIP: 6, LZ4: 9, ZSTD: 3})
 _FAST_LZ4 = 0
 
-# The framing of xerial's snappy, which Java's client reads and writes: a header, then blocks with their lengths.
+# The framing of xerial's snappy, which Java's client reads and writes: a header, then blocks, each after its length.
 _XERIAL_HEADER = b"\x82SNAPPY\0\0\0\0\1\0\0\0\1"
 _XERIAL_BLOCK_BYTES = 32 << 10
 _LENGTH = struct.Struct(">i")
@@ -27,10 +27,10 @@ Bytes = bytes | memoryview
 
 
 def decompress(codec: int, data: Bytes) -> bytes:
-    """Return the bytes that were compressed.
+    """Return the decompressed bytes.
 
     Raises:
-        ValueError: the codec is not one of Kafka's, or the data are not compressed by it.
+        ValueError: the codec is not one of Kafka's, or did not compress the data.
     """
     if codec == NONE:
         return bytes(data)
@@ -44,7 +44,7 @@ def decompress(codec: int, data: Bytes) -> bytes:
 
 
 def compress(codec: int, data: Bytes, level: int | None = None) -> bytes:
-    """Return compressed bytes; `level` is Kafka's for this codec, None for its default."""
+    """Return the compressed bytes; `level` is a level of this codec, None for its default."""
     if codec == NONE:
         return bytes(data)
     return _ENCODE[codec](data, level if level is not None else DEFAULT_LEVELS.get(codec, 0))

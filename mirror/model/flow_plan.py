@@ -27,9 +27,9 @@ def is_canary(name: str) -> bool:
     return name.startswith(PREFIX)
 
 
-# By MirrorMaker's own rule they are internal, so no mirror copies them.
+# MirrorMaker's naming rule makes these topics internal, so no mirror copies them.
 LEASE_TOPIC = "mm2-batons.{source}.internal"
-SLOTS_TOPIC = "mm2-slots.{source}.{slots}.internal"  # a partition per slot, without records: what processes share
+SLOTS_TOPIC = "mm2-slots.{source}.{slots}.internal"  # one partition per slot, without records: processes share them
 OFFSET_MAP_TOPIC = "mm2-offset-map.{source}.internal"
 GAPS_TOPIC = "mm2-gaps.{source}.internal"
 GROUP_OFFSETS_TOPIC = "mm2-group-offsets.{source}.internal"
@@ -42,14 +42,14 @@ def own_group(flow: str) -> str:
 
 
 def paused_key(source: str) -> TopicPartition:
-    """Return the partition at whose offset a flow's group stores the paused topics."""
+    """Return the partition whose offset in a flow's group carries the paused topics."""
     return TopicPartition(OFFSET_MAP_TOPIC.format(source=source), 0)
 
 
 def is_own_group(name: str) -> bool:
-    """Return whether a consumer group belongs to a mirror: its positions or its drill.
+    """Return whether a consumer group belongs to a mirror, as its positions or its drill.
 
-    Its offsets are not those of a consumer.
+    The offsets of such a group are not those of a consumer.
     """
     return is_canary(name) or (name.startswith(own_group("")) and "->" in name)
 
@@ -57,11 +57,11 @@ def is_own_group(name: str) -> bool:
 class PlannedPartition(NamedTuple):
     """One partition of a flow, with the ids of its topics. A recreated topic has another id.
 
-    `is_late`: it appeared after the flow had begun, so it is replicated from its start, wherever the others started.
+    `is_late`: it appeared after the flow had begun, so it is replicated from its start, and auto.offset.reset is ignored.
     `spread_over`: number of partitions of the remote topic if it differs from the source's; else 0.
-    `upstream`: ids of the topics that its records came from. `is_loop`: one of these is on the target; it is not replicated,
-    because its records would go round in a loop. `transforms`: the transforms of its records. `is_hidden`: the source no
-    longer shows its topic to this client. `is_identical`: its records have the same offsets on both clusters.
+    `upstream`: ids of the topics that its records came from. `is_loop`: one of these is on the target, so it is not replicated:
+    its records would go round in a loop. `transforms`: the transforms of its records. `is_hidden`: the source no
+    longer lists its topic for this client. `is_identical`: its records have the same offsets on both clusters.
     """
 
     topic: str
@@ -89,9 +89,9 @@ class PlannedPartition(NamedTuple):
 
     @property
     def keeps_partition(self) -> bool:
-        """True if its records go to the partition of the same number. Else they go by their keys.
+        """True if its records go to the partition of the same number, else by key.
 
-        Such a remote partition has no other records of the flow.
+        If true, the remote partition has no other records of the flow.
         """
         return self.spread_over == 0
 
@@ -117,9 +117,9 @@ class Absent(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FlowPlan:
-    """All partitions of one flow, with what a task needs to know about it.
+    """All partitions of one flow, with the data that a task needs about the flow.
 
-    `partitions` are replicated; `absent` ones would be if the target had them.
+    `partitions` are replicated; `absent` ones would be replicated if they existed on the target.
     """
 
     source: str
@@ -129,9 +129,9 @@ class FlowPlan:
     producer: Mapping[str, str] = field(repr=False)
     partitions: tuple[PlannedPartition, ...]
     absent: tuple[Absent, ...] = ()
-    source_group: str = ""  # group on the source that shows the positions, "" for the one named as that on the target
+    source_group: str = ""  # group on the source that shows the positions; "": the same name as on the target
     on_recreated: OnRecreated = OnRecreated.RESTART
-    transaction_ms: int = 0  # how long a transaction may last; 0: none, delivery is at least once
+    transaction_ms: int = 0  # maximum duration of a transaction; 0: no transactions, at-least-once delivery
     is_bidirectional: bool = False  # topics have the same names both ways, and each record is replicated once
 
     @property
@@ -146,7 +146,7 @@ class FlowPlan:
 
     @property
     def source_group_id(self) -> str:
-        """Group on the source under which lag tools see the positions."""
+        """Group on the source that shows the positions to lag tools."""
         return self.source_group or self.group
 
     @property
@@ -156,7 +156,7 @@ class FlowPlan:
 
     @property
     def places(self) -> tuple[PlannedPartition | Absent, ...]:
-        """All partitions that the flow's settings match: the replicated ones, then the absent ones."""
+        """All partitions that match the flow's settings: the replicated ones, then the absent ones."""
         return *self.partitions, *self.absent
 
     @cached_property
@@ -170,13 +170,13 @@ class FlowPlan:
         return tuple((p.on_source, p.on_target) for p in self.partitions)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the content of the plan file: without what workers do not use."""
+        """Return the content of the plan file, without the fields that workers do not use."""
         return {name: value for name, value in vars(self).items() if name not in ("labels", "sides", "absent")}
 
     def back(self) -> FlowPlan:
         """Return the known part of the reverse flow, for identity names in both directions.
 
-        These are its names and partitions.
+        The known part is its names and partitions.
         """
         swapped = (p._replace(topic_id=p.remote_id, remote_id=p.topic_id, upstream=()) for p in self.partitions)
         return replace(
@@ -199,7 +199,7 @@ class FlowPlan:
         return f"{self.group}.{layout.text()}"
 
     def of_slots(self, mine: Collection[int], *, slots: int) -> FlowPlan:
-        """Return the plan with the partitions of some of all `slots` only."""
+        """Return the plan with only the partitions of `mine`, some of all `slots` slots."""
 
         def is_mine(place: PlannedPartition | Absent) -> bool:
             return self.slot_of(place, slots=slots) in mine
@@ -220,11 +220,11 @@ class FlowPlan:
         return slot_of(self.name, place.topic, place.partition, tasks_max=self.tasks_max, slots=slots)
 
     def transactional_id(self, slot: int) -> str:
-        """Name of a slot's transactional producer: opening it fences the earlier producer."""
+        """Transactional id of a slot's producer. Opening the producer fences the earlier one."""
         return f"{self.group}.{slot}"
 
     def filler_id(self, slot: int) -> str:
-        """Name of the transactional id by which a slot occupies offsets without a record."""
+        """Transactional id with which a slot occupies offsets without a record."""
         return f"{self.transactional_id(slot)}.offsets"
 
     def producer_id(self, slot: int) -> str | None:
@@ -238,7 +238,7 @@ class FlowPlan:
 
     @property
     def offset_map_topic(self) -> str:
-        """Compacted internal topic on the target that keeps where records went."""
+        """Compacted internal topic on the target that maps source offsets to target offsets."""
         return OFFSET_MAP_TOPIC.format(source=self.source)
 
     @property
@@ -253,12 +253,12 @@ class FlowPlan:
 
     @property
     def group_offsets_topic_back(self) -> str:
-        """Return the same of the reverse flow, which is on the source."""
+        """The group offsets topic of the reverse flow. It is on the source."""
         return GROUP_OFFSETS_TOPIC.format(source=self.target)
 
     @property
     def topics_read(self) -> set[str]:
-        """Return the topics of the source that windows read."""
+        """Return the topics on the source that windows read."""
         return {p.topic for p in self.partitions} | ({self.producers_topic_back} if self.is_bidirectional else set())
 
     @property
@@ -268,20 +268,20 @@ class FlowPlan:
 
     @property
     def producers_topic_back(self) -> str:
-        """Return the same topic of the reverse flow, which is on the source."""
+        """The producers topic of the reverse flow. It is on the source."""
         return PRODUCERS_TOPIC.format(source=self.target)
 
     @property
     def paused_key(self) -> TopicPartition:
-        """Partition whose offset of the group has the paused topics (mirror.model.paused_topics) as its metadata."""
+        """The partition whose offset in the flow's group carries the paused topics (mirror.model.paused_topics) as metadata."""
         return paused_key(self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The window and slot that a task serves.
+    """One window of one slot, which a task serves.
 
-    `run_id` identifies the run of the process; `lanes` 1 means that no other window takes over. `gone`: earlier runs of the same
+    `run_id` identifies the run of the process. If `lanes` is 1, no other window takes over. `gone`: earlier runs with the same
     state folder, which have ended. `is_retry`: an earlier attempt at the window died.
     """
 
@@ -296,7 +296,7 @@ class Window:
 
     @property
     def start_ms(self) -> int:
-        """Begin of the window, epoch ms."""
+        """Start of the window, epoch ms."""
         return self.number * self.window_ms
 
     @property
@@ -305,7 +305,7 @@ class Window:
         return self.number % self.lanes
 
     def is_first_of(self, every_ms: int) -> bool:
-        """Return whether a period of that length begins with this window."""
+        """Return whether this window is the first one in a period of that length."""
         return self.start_ms // every_ms != (self.start_ms - self.window_ms) // every_ms
 
     @property
@@ -322,12 +322,12 @@ def slot_of(flow: str, topic: str, partition: int, *, tasks_max: int, slots: int
 
 
 def window_at(now_ms: float, window_ms: int) -> int:
-    """Return the window that `now_ms` (epoch) lies in; window k is [k*W, (k+1)*W)."""
+    """Return the window that contains `now_ms` (epoch); window k is [k*W, (k+1)*W)."""
     return int(now_ms // window_ms)
 
 
 def next_window(start: int, now_ms: float, *, window_ms: int, lanes: int) -> int:
-    """Return a lane's first window from `start` on that has not ended at `now_ms`."""
+    """Return a lane's first window, not before `start`, that has not ended at `now_ms`."""
     current = window_at(now_ms, window_ms)
     if start >= current:
         return start

@@ -1,6 +1,6 @@
 """Define gaps: records that a flow lost, skipped, wrote twice or could not write. Pure.
 
-Gaps are the records of its ledger.
+A flow's ledger stores one record per gap.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from mirror.model.topic_partition import TopicPartition
 
 
 class Effect(Enum):
-    """The result for the records of a gap."""
+    """What happened to the records of a gap."""
 
-    LOST = "lost"  # the target does not have them, and the source not any more
-    SKIPPED = "skipped"  # the target does not have them, because an operator wanted that
+    LOST = "lost"  # neither the target nor the source has them any more
+    SKIPPED = "skipped"  # the target does not have them, because an operator wanted so
     REPEATED = "repeated"  # the target may have them twice
-    KEPT = "kept"  # the target has them, and the source not any more
-    REFUSED = "refused"  # the target, or the source, did not take or give them when this was written
+    KEPT = "kept"  # the target has them, but the source no longer does
+    REFUSED = "refused"  # when this was written, the source did not deliver them, or the target did not accept them
 
 
 class Cause(Enum):
@@ -43,7 +43,7 @@ class Cause(Enum):
 class Gap(NamedTuple):
     """A range of source offsets of one partition, from `first` to `last`; None if unknown.
 
-    `at_ms` is when it was found, epoch ms; `said` is its text in the log; `topic_id` is the source topic's, "" if unknown.
+    `at_ms`: when the gap was found, epoch ms. `said`: its text in the log. `topic_id`: id of the source topic, "" if unknown.
     """
 
     topic: str
@@ -58,16 +58,16 @@ class Gap(NamedTuple):
 
     @property
     def offsets(self) -> int | None:
-        """Return the number of its offsets, None if unknown."""
+        """Return the number of offsets, None if unknown."""
         return None if self.first is None or self.last is None else self.last - self.first + 1
 
     @property
     def key(self) -> bytes:
-        """Return the key under which a repeated find replaces the gap after a crash."""
+        """Return the record key. If a gap is found again after a crash, its record replaces the earlier one."""
         return json.dumps([self.topic, self.partition, self.cause.name, self.first, self.topic_id]).encode()
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON takes it."""
+        """Return the gap as a JSON object."""
         return {
             **self._asdict(),
             "effect": self.effect.value,
@@ -76,12 +76,12 @@ class Gap(NamedTuple):
         }
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Return key and value of its record."""
+        """Return key and value of the gap's record."""
         return self.key, json.dumps(self.plain()).encode()
 
     @classmethod
     def decode(cls, value: bytes | None) -> Gap | None:
-        """Decode a record's value; return None for another kind of record."""
+        """Decode the value of a record; return None for another kind of record."""
         try:
             found: dict[str, Any] = json.loads(value or b"")
             return cls(
@@ -105,14 +105,14 @@ def with_gap(gaps: Iterable[Gap], gap: Gap) -> list[Gap]:
 
 
 def set_by_operator(place: TopicPartition, before: int, after: int, *, at_ms: int, topic_id: str) -> Gap | None:
-    """Return the gap that an operator's new position leaves or repeats. None if there is none.
+    """Return the gap that an operator's new position causes, None if there is no gap.
 
     Args:
-        place: Topic and partition of the source.
+        place: Topic and partition on the source.
         before: The position before.
-        after: The new one.
+        after: The new position.
         at_ms: Now, epoch ms.
-        topic_id: The source topic's.
+        topic_id: Id of the source topic.
     """
     if before == after:
         return None

@@ -1,9 +1,9 @@
 """Decide the next action that keeps a remote partition's offsets equal to the source's. Pure.
 
-A broker gives consecutive offsets to appended records. The source's log has offsets without a record: markers of transactions,
-aborted records, records that compaction or retention removed. On the target, an aborted transaction occupies these offsets: its
-marker takes one, and filler records before the marker take the others. No consumer sees a marker, and no consumer with
-`isolation.level=read_committed` sees filler.
+A broker gives appended records consecutive offsets. The source's log has offsets without a record: markers of transactions,
+aborted records, records that compaction or retention removed. On the target, an aborted transaction occupies these offsets:
+filler records take all but the last one, and the transaction's marker takes the last. No consumer sees a marker, and no
+consumer with `isolation.level=read_committed` sees filler.
 
 A: A record is appended only if the target's log ends at the record's offset on the source.
 B: The target's log never grows beyond the source's.
@@ -22,10 +22,10 @@ from mirror.model.offset_map import OffsetRun
 from mirror.model.record_batches import HEADER, Outgoing
 from mirror.model.records import HEADER_SIZE, batch_of, body_of, varint
 
-EMPTY_AT_MOST = 8  # a gap of so many offsets or fewer is filled with markers alone, which no consumer sees
-FILLER_RECORDS = 200_000  # of a batch, about 150 KiB as brokers count: less than any usual max.message.bytes
-BATCHES = 50  # of a transaction, which ends before its time-out
-COMPARED = 1_000  # offsets before the end of a log that are compared
+EMPTY_AT_MOST = 8  # a gap of at most this many offsets is filled with markers alone, which no consumer sees
+FILLER_RECORDS = 200_000  # per batch, about 150 KiB as brokers count: less than any usual max.message.bytes
+BATCHES = 50  # per transaction, so that it ends before its timeout
+COMPARED = 1_000  # how many offsets before the end of a log are compared
 FILLER_KEY = b"kafka-mirror-filler"  # compacted topics refuse records without a key
 
 
@@ -37,26 +37,26 @@ class Fill(NamedTuple):
 
     @property
     def offsets(self) -> int:
-        """How many they are."""
+        """Number of offsets to occupy."""
         return self.end - self.start
 
 
 class Step(Enum):
     """The next action for a partition whose log has no gap to fill."""
 
-    APPEND = auto()  # the next batch
-    WAIT = auto()  # the target has all of the source
-    DIVERGE = auto()  # the next record would get another offset
+    APPEND = auto()  # send the next batch
+    WAIT = auto()  # the target has all records of the source
+    DIVERGE = auto()  # stop: the next record would get another offset
 
 
 def next_step(log_end: int, first: int | None, passed: int, *, disposable_before: int = 0) -> Step | Fill:
-    """Return what comes next.
+    """Return the next action.
 
     Args:
         log_end: End of the target's log.
         first: Source offset of the first record of the next batch; None if no batch waits.
-        passed: Source offset before which nothing is left to copy.
-        disposable_before: Records before this offset need not stay on the target: they are filled apart, and deleted then.
+        passed: Source offset before which no record is left to copy.
+        disposable_before: Records before this offset need not stay on the target: they are filled separately, then deleted.
     """
     until = passed if first is None else first
     if log_end < until:
@@ -67,9 +67,9 @@ def next_step(log_end: int, first: int | None, passed: int, *, disposable_before
 
 
 def filler_of_next_transaction(offsets: int, most: int = FILLER_RECORDS) -> list[int]:
-    """Return the sizes of the filler batches of a gap's next transaction.
+    """Return the sizes of the filler batches in the next transaction of a gap.
 
-    The marker occupies one more offset. Small gaps take one transaction without filler for each offset.
+    The transaction's marker occupies one more offset. A small gap gets one transaction without filler per offset.
     """
     if offsets <= EMPTY_AT_MOST:
         return []
@@ -87,7 +87,7 @@ def filler(records: int, timestamp_ms: int) -> Outgoing:
     return Outgoing(bytes(data), records, 0, timestamp_ms, timestamp_ms, float(timestamp_ms) * records)
 
 
-@lru_cache(maxsize=4)  # all batches of a large gap have one size
+@lru_cache(maxsize=4)  # all batches of a large gap have the same size
 def _filler(records: int) -> bytes:
     body = body_of(FILLER_KEY, None)
     parts: list[bytes] = []
@@ -109,9 +109,9 @@ class Log(NamedTuple):
 
 
 class Aligned(NamedTuple):
-    """The logs agree: continue at a position of the source. The target's log ends at `log_end`, which may be before it.
+    """The logs agree: continue at a source position. The target's log ends at `log_end`, maybe earlier.
 
-    `lost`: offsets that the target's log had and lost, and that the source no longer has.
+    `lost`: offsets that the target's log has lost and that the source no longer has.
     """
 
     position: int
@@ -120,9 +120,9 @@ class Aligned(NamedTuple):
 
 
 class Compare(NamedTuple):
-    """The records from `first` to before `end` have to be equal on both clusters.
+    """The records from `first` to before `end` must be compared.
 
-    Then the logs agree as in `then`.
+    If they are equal on both clusters, the logs agree as in `then`.
     """
 
     first: int
@@ -143,7 +143,7 @@ def alignment(position: int, target: Log, source: Log, mapped: OffsetRun | None)
         position: The next source offset to copy.
         target: The log of the remote partition.
         source: The log of the source partition.
-        mapped: Newest run of the partition's offset map; None if nothing was copied, or it is not known.
+        mapped: Newest run of the partition's offset map; None if nothing was copied, or if the run is unknown.
     """
     if mapped is not None and mapped.source != mapped.target:
         return Diverged(f"source offset {mapped.source} is offset {mapped.target} on the target")
@@ -168,14 +168,14 @@ def _compare(first: int, target: Log, then: Aligned) -> Compare:
     return Compare(max(first, target.start, target.end - COMPARED), target.end, then)
 
 
-NO_RECORD = object()  # what an offset has that a marker or an aborted record occupies
+NO_RECORD = object()  # stands for an offset of a marker or an aborted record
 
 
 def are_equal(ours: Mapping[int, object], theirs: Mapping[int, object]) -> bool:
-    """Return whether two clusters have the same records, by offset. NO_RECORD: the offset never had one.
+    """Return whether two clusters have the same records, by offset. NO_RECORD: the offset never had a record.
 
-    Compaction may have removed a record from one of them only, and left nothing at its offset. But if both have records, they
-    have some in common.
+    Compaction may have removed a record from one cluster only, which leaves its offset absent. But if both clusters have records,
+    they must have some in common.
     """
     common = ours.keys() & theirs.keys()
     if any(ours[offset] != theirs[offset] for offset in common):

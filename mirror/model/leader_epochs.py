@@ -1,20 +1,20 @@
-"""The leader epochs of records, by which a broker detects a truncated log (KIP-320). Pure.
+"""Keep the leader epochs of records, by which a broker detects a truncated log (KIP-320). Pure.
 
-Each leader of a partition has an epoch, and writes it into the batches that it appends. A fetch has the epoch of the record
-before its offset. If the log differs, the broker responds with the first differing offset: a leader that did not have all records
-has truncated the log there, and has appended others.
+Each leader of a partition has an epoch, and writes it into the batches that it appends. A fetch request carries the epoch of
+the last record before the fetch offset. If the log differs, the broker responds with the first differing offset: a leader that
+lacked records has truncated the log there, and has appended others.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-UNKNOWN = -1  # of formats before 0.11, and of positions that others have set
+UNKNOWN = -1  # in formats before 0.11, and for positions that another program has set
 
 
 @dataclass(slots=True)
 class LeaderEpochs:
-    """The first offset of each epoch, from the position's epoch on.
+    """The first offset of each epoch, starting with the position's epoch.
 
     A: Epochs and offsets only grow; neighbours have different epochs.
     """
@@ -44,7 +44,7 @@ class LeaderEpochs:
             self._begins.append((first_offset, epoch))
 
     def at(self, offset: int) -> int:
-        """Return the epoch of the record before an offset, and forget older ones.
+        """Return the epoch of the record before an offset, and forget older epochs.
 
         Offsets must be requested in order.
         """

@@ -13,13 +13,13 @@ _VERSION = _SHORT.pack(0)
 
 
 class NotThatRecord(ValueError):
-    """Key or value are not of the record that was expected; its reader skips it."""
+    """Key or value are not of the expected kind; the reader skips the record."""
 
 
 class OffsetSync(NamedTuple):
-    """A record at `upstream` of a source's partition is at `downstream` of the remote one."""
+    """The record at `upstream` of a source partition is at `downstream` of the remote partition."""
 
-    topic: str  # the source's name
+    topic: str  # name on the source
     partition: int
     upstream: int
     downstream: int
@@ -40,7 +40,7 @@ class Checkpoint(NamedTuple):
     """A group at offset `upstream` of the source resumes at `downstream` of the remote partition."""
 
     group: str
-    topic: str  # the remote name
+    topic: str  # name on the target
     partition: int
     upstream: int
     downstream: int

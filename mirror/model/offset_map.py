@@ -1,7 +1,7 @@
 """Map source offsets of a partition to target offsets, as runs. Pure.
 
-Each acknowledged batch yields runs; adjacent runs merge, so a partition of any length without gaps is one run.
-MirrorMaker keeps at most 64 points of this instead, and cannot translate between them.
+Each acknowledged batch yields runs, and adjacent runs merge. A partition without gaps is therefore one run, however long.
+MirrorMaker instead keeps at most 64 offset pairs, and cannot translate between them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _OFFSETS = "q"  # eight bytes each: a map may have millions of runs
 
 
 class OffsetRun(NamedTuple):
-    """`count` records from source offset `source` on, which have target offsets from `target` on.
+    """`records` records from source offset `source` are at target offsets from `target`.
 
-    A count of 0 means that no record was replicated between `source` and the next run, because there was none.
+    0 records: the source had no record between `source` and the next run, so none was replicated.
     """
 
     source: int
@@ -27,21 +27,21 @@ class OffsetRun(NamedTuple):
     def after(self, records: int) -> OffsetRun:
         """Return the rest of the run after its first `records` records.
 
-        If it has fewer records, the count is 0 or less.
+        If the run has fewer records, the count is 0 or less.
         """
         return OffsetRun(self.source + records, self.target + records, self.records - records)
 
 
 class OffsetMap:
-    """Runs of records. A newer run replaces the runs that it overlaps, on either side.
+    """Runs of records. A newer run replaces the runs that it overlaps on the source or the target.
 
-    A: Runs are in the order of their source offsets, and of their target offsets.
-    B: No two runs overlap, on either side.
-    C: `translate` and `reverse` never lead past a record that was not read.
+    A: Runs are ordered by source offset, and also by target offset.
+    B: No two runs overlap, neither on the source nor on the target.
+    C: `translate` and `reverse` never lead past a record that the consumer has not read.
     D: Translated offsets lie after every record that was read, unless the map was thinned.
 
-    A newer run wins on the source's side: a batch that was repeated after a crash is best read where it was written last.
-    It wins on the target's side: a repeated target offset means that the target's log was cut, or its topic recreated.
+    On the source, a newer run wins: a batch that was repeated after a crash is best read where it was written last.
+    On the target, a newer run also wins: a repeated target offset means that the target topic was truncated or recreated.
     """
 
     __slots__ = ("_counts", "_sources", "_targets")
@@ -64,7 +64,7 @@ class OffsetMap:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def add(self, source: int, target: int, count: int) -> None:
-        """Record where `count` records went."""
+        """Record that `count` records from a source offset are at a target offset."""
         sources, targets, counts = self._sources, self._targets, self._counts
         while sources and (sources[-1] >= source or targets[-1] >= target + (not counts[-1])):
             sources.pop(), targets.pop(), counts.pop()
@@ -93,19 +93,19 @@ class OffsetMap:
         return OffsetRun(self._sources[-1], self._targets[-1], self._counts[-1]) if self._sources else None
 
     def translate(self, source: int) -> int | None:
-        """Return the target offset at which a reader of the source at offset `source` resumes.
+        """Return the target offset at which a consumer at source offset `source` resumes.
 
-        Never beyond a record that the reader has not read: an offset in a gap, or beyond what is replicated, becomes the
-        target offset after the run before it. None before the first run: that part is unknown.
+        The result is never beyond a record that the consumer has not read: an offset in a gap, or beyond what is replicated,
+        becomes the target offset after the previous run. None before the first run: that part is unknown.
         """
         return _across(self._sources, self._targets, self._counts, source)
 
     def reverse(self, target: int) -> int | None:
-        """Return the source offset at which a reader of the target resumes. Rules as in `translate`."""
+        """Return the source offset at which a consumer on the target resumes. Rules as in `translate`."""
         return _across(self._targets, self._sources, self._counts, target)
 
     def gapless_on_target(self, target: int, until: int) -> int:
-        """Return the target offset (at most `until`) before which all records are the source's."""
+        """Return the target offset, at most `until`, before which all records are the source's."""
         at = bisect_right(self._targets, target) - 1
         while 0 <= at < len(self) and self._targets[at] <= target < until:
             target = max(target, self._targets[at] + self._counts[at])
@@ -113,20 +113,20 @@ class OffsetMap:
         return min(target, until)
 
     def cut(self, end: int) -> None:
-        """Forget all records from a target offset on: the target's log ends there now."""
+        """Forget all records from a target offset: the target's log ends there now."""
         while self._targets and self._targets[-1] >= end:
             self._sources.pop(), self._targets.pop(), self._counts.pop()
         if self._counts:
             self._counts[-1] = min(self._counts[-1], end - self._targets[-1])
 
     def forget_before(self, source: int) -> None:
-        """Drop runs before an offset, except the newest one: a gap leads to its end."""
+        """Drop runs before an offset, except the newest one: offsets in the gap after it translate to its end."""
         self._drop(bisect_right(self._sources, source) - 1)
 
     def thin(self) -> None:
-        """Drop every second run of the older half, but the first.
+        """Drop every second run of the older half, but keep the first.
 
-        Offsets in a run that is dropped become the end of the run before: its records are read again, and no record is skipped.
+        An offset in a dropped run translates to the end of the previous run: records are read again, and none is skipped.
         """
         for column in (self._sources, self._targets, self._counts):
             del column[1 : len(column) // 2 : 2]
@@ -151,9 +151,9 @@ class OffsetMap:
     # --- as text, in a few bytes per run -------------------------------------------------------------------------
 
     def text(self) -> str:
-        """Return the map as text: "source,target,count" of each run.
+        """Return the map as text: "source,target,count" for each run.
 
-        Offsets are relative to the end of the run before.
+        Offsets are relative to the end of the previous run.
         """
         parts = []
         source = target = 0
@@ -167,7 +167,7 @@ class OffsetMap:
         """Read `text` back.
 
         Raises:
-            ValueError: it is no such text.
+            ValueError: the text is invalid.
         """
         found = cls()
         source = target = 0

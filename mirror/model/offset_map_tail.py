@@ -1,7 +1,7 @@
 """Keep an offset map's newest runs with the position until the map's topic has them. Pure.
 
-Position and tail are one commit, so both are known after any crash. A steady partition's tail is one run that grows; the topic
-is written once a minute, or when a tail becomes long.
+Position and tail are committed together, so both are known after any crash. The tail of a steady partition is one run that
+grows. The topic is written once a minute, or when a tail becomes long.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from mirror.model.offset_map import OffsetMap, OffsetRun
 
-LONG = 1_000  # characters: time to move all but the newest run to the topic
-UNSAVED = "*"  # at a text's end: the topic does not have all of it
+LONG = 1_000  # characters: above this, move all but the newest run to the topic
+UNSAVED = "*"  # at the end of the text: the topic lacks some of the runs
 MOST = 3_500  # brokers refuse metadata above 4,096 characters by default
 
 
 class Tail:
-    """Runs that the map's topic lacks, after the run that grew when it was moved."""
+    """The runs that the map's topic lacks, and the run before them, which may grow."""
 
     __slots__ = ("_begins_at", "is_unsaved", "runs")
 
@@ -27,7 +27,7 @@ class Tail:
 
         Args:
             text: What `text` returned.
-            begins_at: Source offset from which on nothing is missing, where replication begins now; else None.
+            begins_at: Source offset where replication starts now: no record from there on is missing. None if it continues.
         """
         self._begins_at = begins_at
         self.is_unsaved = text.endswith(UNSAVED)
@@ -37,7 +37,7 @@ class Tail:
             self.runs = OffsetMap()
 
     def acknowledged(self, runs: Iterable[OffsetRun], base: int) -> None:
-        """Record a batch that the target has from offset `base` on."""
+        """Record a batch whose first target offset is `base`."""
         if self._begins_at is not None:
             self.runs.add(self._begins_at, base, 0)
             self._begins_at = None
@@ -46,13 +46,13 @@ class Tail:
             self.runs.add(run.source, base + run.target, run.records)
 
     def nothing_before(self, source: int, target: int) -> None:
-        """Record that source records from an offset on are not before a target offset."""
+        """Record that no source record from offset `source` is before target offset `target`."""
         self.runs.add(source, target, 0)
 
     def text(self) -> str:
         """Return the tail for a position's metadata.
 
-        Of a long tail only the newest runs, which is safe but incomplete.
+        If the tail is too long, only the newest runs are returned, which is safe but incomplete.
         """
         text = self.runs.text()
         while len(text) > MOST:
@@ -73,40 +73,40 @@ class Tail:
 
     @property
     def is_long(self) -> bool:
-        """True when it should be moved to the topic."""
+        """True when the tail should be moved to the topic."""
         return len(self.runs) > 1 and len(self.runs.text()) > LONG
 
     def moved(self, until: OffsetRun) -> None:
-        """Drop the runs that are in the topic now: all runs before `until`, the newest written one."""
+        """Drop the runs that are in the topic now: all runs before `until`, the newest run written."""
         self.is_unsaved = self.runs.last != until
         newer = sum(1 for run in self.runs if run.source >= until.source)
         self.runs.keep_newest(max(1, newer))
 
 
-# Key of a record of the map's topic with the paused topics (mirror.model.paused_topics): the offset that keeps them may expire.
+# Key of the record in the map's topic that keeps the paused topics (mirror.model.paused_topics): their offset may expire.
 PAUSED = b"paused"
 
 
 class MapRecord(NamedTuple):
     """One record of the map's topic: runs of a partition. A later record replaces overlapping runs.
 
-    `ids` of the topic on both sides (mirror.policy.recreated), "" if unknown.
+    `ids`: topic ids on both clusters (mirror.policy.recreated), "" if unknown.
     """
 
-    topic: str  # of the source
+    topic: str  # name on the source
     partition: int
     runs: OffsetMap
     ids: str = ""
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Return key and value. The key has the first source offset, so a growing run replaces itself."""
+        """Return key and value. The key has the first source offset, so a growing run replaces its earlier record."""
         assert self.runs.first is not None
         value = f"{self.runs.text()} {self.ids}".rstrip()
         return self.key(self.topic, self.partition, self.runs.first.source), value.encode()
 
     @staticmethod
     def key(topic: str, partition: int, first: int) -> bytes:
-        """Return the key of the record whose runs begin at a source offset."""
+        """Return the key of the record whose first run starts at a source offset."""
         return json.dumps([topic, partition, first]).encode()
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Keep the topics that an operator paused: patterns in the metadata of an offset on the target."""
+"""Keep the topics that an operator paused, as patterns in an offset's metadata."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Paused(NamedTuple):
     patterns: tuple[str, ...] = ()
 
     def pattern(self) -> JavaPattern | None:
-        """Return a pattern of all paused topics, None if there is none. Compile it once for many topics."""
+        """Return one pattern for all paused topics, None if no topic is paused. Compile it once for many topics."""
         return compile_list(self.patterns)
 
     def text(self) -> str:
-        """Return it for the metadata; ValueError when it is too long for that."""
+        """Return the text for the metadata; raises ValueError if it is too long."""
         text = json.dumps(self.patterns)
         if len(text) > MOST:
             raise ValueError(f"{len(text)} characters of patterns found, at most {MOST} can be kept")
@@ -30,7 +30,7 @@ class Paused(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Paused:
-        """Parse it; an invalid text pauses nothing."""
+        """Parse the metadata; an invalid text pauses nothing."""
         try:
             found = cls(tuple(map(str, json.loads(text))))
             compile_list(found.patterns)

@@ -19,13 +19,13 @@ _REGISTERED = "registered="
 class PositionMetadata(NamedTuple):
     """The data about a partition that a window passes on with its position.
 
-    `ids` of the topic on both sides (mirror.policy.recreated) and `tail` of the offset map, both as text. `until_ms`: a
-    batch with an unknown outcome may be appended until then (epoch ms); 0: there is none. `in_sync`: the target appended
-    nothing with so many in-sync replicas; None: it appends, as far as is known. `sequence`: the number of the next batch;
-    None: there is none yet. `epoch`: that of the source's leader that appended the record before the position. `upstream`:
-    ids of the topics that the source's records came from, over any number of clusters (mirror.flows.upstream). `registered`:
-    from that target offset on, the producers of all records of the flow are in its registry
-    (mirror.replication.producer_registry); None: they are not.
+    `ids`: the topic ids on both clusters (mirror.policy.recreated), as text. `tail`: the tail of the offset map, as text.
+    `until_ms`: until then (epoch ms) a batch with an unknown outcome may be appended; 0: there is no such batch. `in_sync`:
+    number of in-sync replicas when the target appended nothing; None: it appends, as far as known. `sequence`: sequence number
+    of the next batch; None: not numbered yet. `epoch`: epoch of the source's leader that appended the record before the
+    position. `upstream`: ids of the topics that the source's records came from, over any number of clusters
+    (mirror.flows.upstream). `registered`: target offset from which on the flow's producers are in its registry
+    (mirror.replication.producer_registry); None: not registered.
     """
 
     ids: str
@@ -55,7 +55,7 @@ class PositionMetadata(NamedTuple):
 
     @classmethod
     def parse(cls, metadata: str) -> PositionMetadata:
-        """Read back what str() returned."""
+        """Parse the result of str()."""
         ids, _, rest = metadata.partition(" ")
         tail, *marks = rest.split(" ")
         values = {mark.partition("=")[0]: mark.partition("=")[2] for mark in marks}

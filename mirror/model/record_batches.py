@@ -37,16 +37,16 @@ from mirror.model.transforms import Transforms, transformed
 __all__ = ["CODECS", "HEADER", "CorruptBatch", "records"]
 
 _OVERHEAD = struct.Struct(">qi")
-NO_PRODUCER = -1  # as id of who writes without idempotence
+NO_PRODUCER = -1  # producer id of a batch without idempotence
 _PRODUCER_AT = 43
-_CRC_FROM = 21  # the CRC covers the attributes and all that follows
+_CRC_FROM = 21  # the CRC covers everything from the attributes on
 _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 _ATTRIBUTES, _CRC, _PRODUCER = struct.Struct(">h"), struct.Struct(">I"), struct.Struct(">qhi")
-_NO_ATTRIBUTES = b"\0"  # of a record: none are in use
-OWN_BYTES = 256 << 10  # brokers take 1 MiB by default
+_NO_ATTRIBUTES = b"\0"  # of a record: it uses no attributes
+OWN_BYTES = 256 << 10  # brokers accept 1 MiB by default
 
 
 class Batch(NamedTuple):
@@ -60,8 +60,8 @@ class Batch(NamedTuple):
     base_timestamp: int
     max_timestamp: int
     producer_id: int
-    leader_epoch: int  # of who appended it, -1 where the format has none
-    count: int  # type: ignore[assignment]  # of records; hides a method of tuples that is not used
+    leader_epoch: int  # epoch of the leader that appended it, -1 in formats without epochs
+    count: int  # type: ignore[assignment]  # number of records; hides a method of tuples that is not used
 
     @property
     def codec(self) -> int:
@@ -70,7 +70,7 @@ class Batch(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """True for a transaction marker, which is no record of any user."""
+        """True for a transaction marker, which is not a record of a user."""
         return bool(self.attributes & _CONTROL)
 
     @property
@@ -80,14 +80,14 @@ class Batch(NamedTuple):
 
     @property
     def is_timed_by_broker(self) -> bool:
-        """True where the broker set the records' timestamps (LogAppendTime)."""
+        """True if the broker set the records' timestamps (LogAppendTime)."""
         return bool(self.attributes & _LOG_APPEND_TIME)
 
     def is_copyable(self, position: int) -> bool:
         """Return whether the batch can be copied without decoding its records.
 
-        The broker demands lastOffsetDelta = count - 1, so a compacted batch cannot; nor can one whose timestamps are stored
-        elsewhere (LogAppendTime, delete horizon), nor one that starts before `position`.
+        The broker requires lastOffsetDelta = count - 1, so a compacted batch cannot be copied. Nor can a batch whose timestamps
+        are stored elsewhere (LogAppendTime, delete horizon), nor a batch that starts before `position`.
         """
         return (
             self.magic == 2
@@ -100,24 +100,24 @@ class Batch(NamedTuple):
 class Outgoing(NamedTuple):
     """One batch ready for the target, and the source offsets that it covers.
 
-    Timestamps are epoch ms of the records inside: exact minimum, maximum and sum on the slow path; on the
-    fast path the first and the maximal timestamp of the header, and their mean times the count.
+    Timestamps are epoch ms of the records inside. On the slow path: exact minimum, maximum and sum. On the fast path: first and
+    maximum timestamp of the header, and their mean times the count.
     """
 
     data: bytes | memoryview
-    count: int  # type: ignore[assignment]  # of records
-    next_offset: int  # source offset after the last record that this batch covers, dropped ones included
+    count: int  # type: ignore[assignment]  # number of records
+    next_offset: int  # source offset after the last record that this batch covers, including dropped records
     min_timestamp: int
     max_timestamp: int
     sum_timestamp: float
-    # Where the records were on the source; `target` counts from the batch's own first offset
+    # Where the records were on the source; `target` counts from the first offset of the batch
     runs: tuple[OffsetRun, ...] = ()
 
 
 class Round(NamedTuple):
-    """The batches of a source partition that are sent at once, one per target partition."""
+    """The batches of a source partition that are sent together, one per target partition."""
 
-    batches: Mapping[int, Outgoing]  # by the target's partition; one, unless the topic is repartitioned
+    batches: Mapping[int, Outgoing]  # by target partition; exactly one, unless the topic is repartitioned
     next_offset: int  # the source partition's position when all of them are acknowledged
 
     @property
@@ -127,7 +127,7 @@ class Round(NamedTuple):
 
 
 def batches(data: bytes) -> Iterator[Batch]:
-    """Yield the complete batches of a fetch response. A cut-off tail is left for the next fetch."""
+    """Yield the complete batches of a fetch response. A truncated last batch is left for the next fetch."""
     view = memoryview(data)
     at, end = 0, len(data)
     while at + MAGIC_AT < end:
@@ -136,7 +136,7 @@ def batches(data: bytes) -> Iterator[Batch]:
         if stop > end:
             return
         magic = view[at + MAGIC_AT]
-        if magic < 2:  # a message of the formats before 0.11 may be smaller than the header of the present one
+        if magic < 2:  # a message in a format before 0.11 may be smaller than a header of the current format
             yield _legacy(view[at:stop], base, magic)
         else:
             _, _, epoch, _, crc, attributes, delta, first, last, producer, _, _, count = HEADER.unpack_from(view, at)
@@ -147,7 +147,7 @@ def batches(data: bytes) -> Iterator[Batch]:
 
 
 def producer_ids(data: bytes) -> set[int]:
-    """Return the producer ids of a fetch response's complete batches, possibly with NO_PRODUCER."""
+    """Return the producer ids of the complete batches in a fetch response. NO_PRODUCER may be one of them."""
     found, at, end = set(), 0, len(data)
     while at + MAGIC_AT < end:
         _, length = _OVERHEAD.unpack_from(data, at)
@@ -207,11 +207,11 @@ def _transcoded(batch: Batch, codec: int, level: int | None) -> bytes | memoryvi
 def with_producer_state(
     data: bytes | memoryview, producer_id: int, epoch: int, sequence: int, *, transactional: bool
 ) -> tuple[bytes, memoryview]:
-    """Return the batch as our producer sends it: a header with ids, sequence and CRC, and the records."""
+    """Return the batch as our producer sends it: a header with ids, sequence and CRC, then the records."""
     header, records_section = bytearray(data[:HEADER_SIZE]), memoryview(data)[HEADER_SIZE:]
     (attributes,) = _ATTRIBUTES.unpack_from(header, _CRC_FROM)
     attributes = attributes | _TRANSACTIONAL if transactional else attributes & ~_TRANSACTIONAL
-    struct.pack_into(">q", header, 0, 0)  # the broker assigns offsets and refuses any other base
+    struct.pack_into(">q", header, 0, 0)  # the broker assigns offsets, and accepts no other base offset
     struct.pack_into(">i", header, 12, -1)
     _ATTRIBUTES.pack_into(header, _CRC_FROM, attributes)
     _PRODUCER.pack_into(header, _PRODUCER_AT, producer_id, epoch, sequence)
@@ -232,20 +232,20 @@ def rebatch(
 ) -> list[Outgoing]:
     """Decode the records from `position` on, and pack them into new batches in order.
 
-    Without transforms, their content stays the same.
+    Without transforms, the records' content stays the same.
 
     Args:
-        sources: Batches of one partition in offset order, none of them control or aborted.
+        sources: Batches of one partition in offset order, without control batches and aborted batches.
         position: Next source offset to replicate.
         codec: Codec of the new batches; None keeps that of the first source batch.
         max_bytes: Uncompressed bytes at which a new batch is started; one record may exceed it.
-        level: Of the codec; None for its default.
-        transforms: Transforms of the records, which may drop some.
-        until: Source offset of the first record that must not be packed; None: all are packed.
+        level: Level of the codec; None for its default.
+        transforms: Transforms of the records. They may drop records.
+        until: Source offset of the first record that must not be packed; None: pack all.
         is_contiguous: Start a new batch after each gap between source offsets.
 
     Returns:
-        Batches that together cover every record that is not dropped; none if there is none.
+        Batches that together cover every record that is not dropped; empty if no such record exists.
 
     Raises:
         TransformError: a transform cannot process a record.
@@ -276,7 +276,7 @@ def rebatch(
 
 
 def raws(batch: Batch) -> Iterator[Raw]:
-    """Yield a batch's records with unchanged bodies; records of old formats in the present one."""
+    """Yield a batch's records with unchanged bodies; convert old formats to the current one."""
     if batch.magic == 2:
         if batch.count == 1 and not batch.attributes & (CODEC_BITS | _LOG_APPEND_TIME):
             yield only_record(batch.data)
@@ -288,10 +288,10 @@ def raws(batch: Batch) -> Iterator[Raw]:
 
 
 class Packer:
-    """One batch under construction, with the sums its report needs."""
+    """One batch under construction, with the sums that its report needs."""
 
     def __init__(self, codec: int, max_bytes: int, level: int | None = None) -> None:
-        """Take the codec, and the maximal uncompressed bytes; one record may exceed them."""
+        """Take the codec, and the maximum uncompressed bytes; one record may exceed them."""
         self._codec = codec
         self._level = level
         self._max_bytes = max_bytes
@@ -304,7 +304,7 @@ class Packer:
         self.behind = -1  # source offset after the last run
 
     def append(self, timestamp: int, body: bytes, source: int) -> bool:
-        """Add the record of that source offset; False when the batch is full."""
+        """Add the record at that source offset; return False if the batch is full."""
         count = self.count
         delta = timestamp - self._first if count else 0
         deltas = varint(delta) + varint(count)
@@ -348,7 +348,7 @@ class Packer:
 def of_values(pairs: Iterable[tuple[bytes, bytes | None]], *, timestamp_ms: int) -> Iterator[Outgoing]:
     """Yield uncompressed batches of the mirror's own records, given as (key, value).
 
-    They are small enough for any broker.
+    Each batch is small enough for any broker.
     """
     builder, size = Packer(CODECS["none"], 1 << 30), 0
     for key, value in pairs:
@@ -362,9 +362,9 @@ def of_values(pairs: Iterable[tuple[bytes, bytes | None]], *, timestamp_ms: int)
 
 
 def split_batch(outgoing: Outgoing) -> list[Outgoing]:
-    """Split a batch that the target refuses; a single record is returned alone.
+    """Split a batch that the target refuses; return a batch of one record alone.
 
-    It may be too large, or one of its records may be refused.
+    The batch may be too large, or one of its records may be refused.
     """
     if outgoing.count < 2:
         return [outgoing]
@@ -379,11 +379,11 @@ def split_batch(outgoing: Outgoing) -> list[Outgoing]:
 
 
 def committed(fetched: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> Iterator[Batch]:
-    """Yield the batches of a read_committed consumer, markers included (they move the position).
+    """Yield the batches that a `read_committed` consumer gets, with markers, because they move the position.
 
     Args:
         fetched: Batches of one fetch response of one partition.
-        aborted: (producer id, first offset) of the aborted transactions that the response names.
+        aborted: (producer id, first offset) of each aborted transaction in the response.
 
     Source: org.apache.kafka.clients.consumer.internals.CompletedFetch.
     """
@@ -402,5 +402,5 @@ def committed(fetched: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> I
 
 
 def without_records(batch: Batch) -> Batch:
-    """Return an empty batch, so that nothing is copied and the position moves past it."""
+    """Return an empty batch: nothing is copied, and the position moves past it."""
     return batch._replace(data=batch.data[:0], attributes=batch.attributes | _CONTROL, count=0)

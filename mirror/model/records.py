@@ -1,7 +1,7 @@
-"""Read records inside batches, and write batches of them, for the slow path. Pure.
+"""Read the records of batches, and write batches of records, for the slow path. Pure.
 
 On the slow path each record is a Python object. Layout of a v2 record: Kafka's DefaultRecord. Sizes and deltas are zigzag
-varints; after the deltas come key, value and headers, which are the same bytes in any batch: `body` is passed on unchanged.
+varints. Key, value and headers follow the deltas, and are the same bytes in any batch: `body` is passed on unchanged.
 Layout of the formats before 0.11: LegacyRecord, AbstractLegacyRecordBatch.
 """
 
@@ -18,14 +18,14 @@ NO_TIMESTAMP = -1
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 HEADER = struct.Struct(">qiibIhiqqqhii")  # of a v2 batch
 HEADER_SIZE = HEADER.size
-LOG_OVERHEAD = 12  # baseOffset and batchLength, which batchLength itself does not count
+LOG_OVERHEAD = 12  # baseOffset and batchLength; batchLength does not count these bytes
 MAGIC_AT = 16  # in every format, after the offset, the length, and four more bytes
 CODEC_BITS = 0x07
 _LOG_APPEND_TIME_BIT = 0x08
 _OVERHEAD = struct.Struct(">qi")
 _LEGACY = struct.Struct(">Ibb")  # CRC, magic, attributes
 _INT64, _INT32, _VERSION_TYPE = struct.Struct(">q"), struct.Struct(">i"), struct.Struct(">hh")
-_ABORT = 0  # type of a control record
+_ABORT = 0  # value of a control record's type field
 
 
 class CorruptBatch(Exception):
@@ -33,7 +33,7 @@ class CorruptBatch(Exception):
 
 
 class Raw(NamedTuple):
-    """A record that is not decoded: its body is key, value and headers, as they are written."""
+    """A record that is not decoded. Its body is key, value and headers as stored."""
 
     offset: int
     timestamp: int
@@ -74,11 +74,11 @@ def _uvarint(rest: int) -> bytes:
     return bytes(found)
 
 
-VARINTS = tuple(map(_uvarint, range(1 << 12)))  # unsigned ones of small values
+VARINTS = tuple(map(_uvarint, range(1 << 12)))  # unsigned varints of small values
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a zigzag varint, and where it ends."""
+    """Return a zigzag varint and its end."""
     byte = data[at]
     at += 1
     rest = byte & 0x7F
@@ -95,10 +95,10 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def raw_records(data: bytes | memoryview) -> Iterator[Raw]:
-    """Yield the records of one v2 batch, their bodies as they are.
+    """Yield the records of one v2 batch, with their bodies as stored.
 
     Raises:
-        CorruptBatch: the bytes end before the records do, or cannot be decompressed.
+        CorruptBatch: the bytes end before the last record, or cannot be decompressed.
     """
     base, *_, attributes, _, first, largest, _, _, _, count = HEADER.unpack_from(data)
     section = _section(data, attributes & CODEC_BITS)
@@ -126,7 +126,7 @@ def _section(data: bytes | memoryview, codec: int) -> bytes:
 
 
 def only_record(data: bytes | memoryview) -> Raw:
-    """Return the record of an uncompressed v2 batch that has one; CorruptBatch as of `raw_records`."""
+    """Return the only record of an uncompressed v2 batch. Raises CorruptBatch like `raw_records`."""
     (base,) = _INT64.unpack_from(data)
     (first,) = _INT64.unpack_from(data, 27)
     section = bytes(data[HEADER_SIZE:])
@@ -146,7 +146,7 @@ def records(data: bytes | memoryview) -> Iterator[Record]:
     """Yield the records of consecutive batches of any format.
 
     Raises:
-        CorruptBatch: they cannot be read.
+        CorruptBatch: the batches cannot be read.
     """
     view = memoryview(data)
     at = 0
@@ -185,7 +185,7 @@ def _field(body: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _legacy(data: bytes, base: int) -> Iterator[Record]:
-    """Yield the messages of one entry of a pre-0.11 format, which may be compressed."""
+    """Yield the messages of one entry, possibly compressed, in a format before 0.11."""
     crc, magic, attributes = _LEGACY.unpack_from(data, LOG_OVERHEAD)
     if zlib.crc32(memoryview(data)[LOG_OVERHEAD + 4 :]) != crc:
         raise CorruptBatch(f"the message at offset {base} does not match its CRC")
@@ -207,7 +207,7 @@ def _legacy(data: bytes, base: int) -> Iterator[Record]:
         inner = list(records(codecs.decompress(codec, value or b"")))
     except ValueError as error:
         raise CorruptBatch(f"the message at offset {base} cannot be decompressed: {error}") from error
-    # In format 1 offsets inside are relative, and the outer one is the last of them.
+    # In format 1 the inner offsets are relative, and the outer offset is that of the last inner message.
     shift = base - inner[-1].offset if magic and inner else 0
     for one in inner:
         moved = one._replace(offset=one.offset + shift)
@@ -245,15 +245,15 @@ def _as_field(content: bytes | None) -> bytes:
 def batch_of(
     parts: list[bytes], *, codec: int, level: int | None, count: int, first_timestamp: int, max_timestamp: int
 ) -> bytes:
-    """Return a v2 batch without producer, with base offset 0 and without CRC, for `stamped`.
+    """Return a v2 batch with base offset 0; `stamped` adds the producer and the CRC.
 
     Args:
-        parts: The records' bytes.
-        codec: Compresses them.
-        level: Of the codec; None for its default.
-        count: Records.
-        first_timestamp: The base of the records' deltas, epoch ms.
-        max_timestamp: The largest, epoch ms.
+        parts: The bytes of the records.
+        codec: The codec that compresses them.
+        level: Level of the codec; None for its default.
+        count: Number of records.
+        first_timestamp: The timestamp to which the records' deltas are relative, epoch ms.
+        max_timestamp: The largest timestamp, epoch ms.
     """
     section = codecs.compress(codec, b"".join(parts), level)
     length = HEADER_SIZE - LOG_OVERHEAD + len(section)

@@ -1,6 +1,7 @@
-"""Assign records to partitions as Kafka's default partitioner does, if the numbers differ. Pure.
+"""Assign records to partitions like Kafka's default partitioner, if the partition counts differ. Pure.
 
-A key's records stay in order: all of one key go to one partition, and a round is acknowledged whole before the next is sent.
+Records with the same key stay in order: they all go to one partition, and each round is acknowledged completely before the next
+one is sent.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ def rounds(
     """Decode the records from `position` on, and pack them by target partition.
 
     Args:
-        sources: Batches of one partition in offset order, none of them control or aborted.
+        sources: Batches of one partition in offset order, without control batches and aborted batches.
         position: Next source offset to replicate.
-        partitions: Partitions of the target's topic.
-        unkeyed: Partition for the records without a key; should differ each time.
+        partitions: Number of partitions of the target topic.
+        unkeyed: Partition for the records without a key; should differ for each call.
         codec: Codec of the new batches; None keeps that of the first source batch.
         max_bytes: Uncompressed bytes at which a new batch is started; one record may exceed it.
-        level: Of the codec; None for its default.
+        level: Level of the codec; None for its default.
 
     Returns:
-        Rounds to send one after the other; none if all records lie before `position`. Only the last one advances it.
+        Rounds to send one after the other; empty if all records lie before `position`. Only the last round advances the position.
     """
     codec = sources[0].codec if codec is None else codec
     packed: dict[int, list[Packer]] = {}
@@ -61,7 +62,7 @@ def rounds(
 
 @lru_cache(maxsize=1 << 16)
 def place(key: bytes, partitions: int) -> int:
-    """Return the partition that Kafka's default partitioner gives a key (BuiltInPartitioner.partitionForKey)."""
+    """Return the partition to which Kafka's default partitioner assigns a key (BuiltInPartitioner.partitionForKey)."""
     return int((murmur2(key) & 0x7FFFFFFF) % partitions)
 
 
@@ -69,7 +70,7 @@ _SEED, _M, _R, _ALL = 0x9747B28C, 0x5BD1E995, 24, 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Return the hash that Kafka's clients place keys by, as an unsigned number (org.apache.kafka.common.utils.Utils.murmur2)."""
+    """Return the unsigned hash by which Kafka's clients partition keys (org.apache.kafka.common.utils.Utils.murmur2)."""
     size = len(data)
     found = _SEED ^ size
     whole = size & ~3

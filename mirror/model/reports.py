@@ -1,4 +1,4 @@
-"""Measure what one window replicates of a partition, and name reasons of pauses. Pure."""
+"""Measure what one window replicates of a partition, and name the reasons for pauses. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORGOTTEN = "its position was deleted too, and it is paused until the position i
 class Spread:
     """Last, smallest, largest and summed value of a measure in ms. `last` is None at first.
 
-    `counts` are the values between BOUNDS_MS, the last count those above all of them.
+    `counts`: the number of values between consecutive BOUNDS_MS; the last count is for the values above all bounds.
     """
 
     last: float | None = None
@@ -32,7 +32,7 @@ class Spread:
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_MS) + 1))
 
     def add(self, low: float, high: float, total: float, count: int) -> None:
-        """Add one batch: its smallest, largest and summed value; the smallest is the newest record's."""
+        """Add one batch: its smallest, largest and summed value; the newest record has the smallest value."""
         self.last = low
         self.low = min(self.low, low)
         self.high = max(self.high, high)

@@ -1,13 +1,13 @@
-"""The sequence number of a partition's next batch; a broker appends each number once. Pure.
+"""Define the sequence number of a partition's next batch; a broker appends each number once. Pure.
 
-A broker does not check which process sends. It appends a batch with the producer's id, its epoch and the next sequence number
-from any connection. To a repeat of one of the last five batches it responds with the first offset, and it refuses everything
-else. So the numbers stored with a position are a fence: a process that seemed dead, and a late packet, have used numbers.
+A broker does not check which process sends. From any connection, it appends a batch with the producer's id, its epoch and the
+next sequence number. If one of the last five batches is repeated, it responds with the first offset. It refuses everything
+else. So the numbers stored with a position are a fence: a process that seemed dead, or a late packet, carries used numbers.
 
-A: A number stands for the records after one position. If a position changes other than by records that the target has, the
-   numbers end, and others begin (`None`, then those of a producer id that has never written there).
-B: Numbers that a broker refuses are doubted. The target's records after the position show the next number; if there are
-   none, the numbers end.
+A: A number belongs to the records after one position. If a position changes for another reason than an acknowledgement, its
+   numbers are dropped. The next ones are `None`, then those of a producer id that has never written to the partition.
+B: If a broker refuses numbers, they are doubted. The target's records after the position then show the next number; if there
+   are no such records, the numbers are dropped.
 
 Source: org.apache.kafka.storage.internals.log.ProducerAppendInfo.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-SEQUENCES = 1 << 31  # a sequence number is a non-negative int32, 0 follows the last one
+SEQUENCES = 1 << 31  # a sequence number is a non-negative int32, and 0 follows the last one
 _DOUBTED = "?"
 
 
@@ -29,7 +29,7 @@ class NextSequence(NamedTuple):
     is_doubted: bool = False
 
     def after(self, records: int) -> NextSequence:
-        """Return the numbers after so many acknowledged records; they are not doubted."""
+        """Return the numbers after so many acknowledged records; the result is not doubted."""
         return NextSequence(self.producer_id, self.epoch, (self.next + records) % SEQUENCES)
 
     def doubted(self) -> NextSequence:

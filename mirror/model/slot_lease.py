@@ -1,4 +1,4 @@
-"""Define leases: which window may write in a slot, as group offsets with metadata. Pure."""
+"""Define leases: which window may write in a slot. Leases are group offsets with metadata. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from mirror.model.slot_ownership import SlotLayout
 
-GRACE_S = 5.0  # how long a window continues past its end without a ready successor, and how long it waits for responses
-DEAD_AFTER_S = 2 * GRACE_S + 3.0  # after a window's end, when a lease that was never released counts as dead
+GRACE_S = 5.0  # how long a window continues past its end without a ready successor, and waits for responses
+DEAD_AFTER_S = 2 * GRACE_S + 3.0  # after a window's end: from then on, a lease that was never released counts as dead
 
 _UNCLEAN = "unclean"
 _IN_DOUBT = "in-doubt"
@@ -19,14 +19,14 @@ _LAYOUT = "layout-"
 
 
 class WindowOutcome(NamedTuple):
-    """The end of a window, as the next window needs it. By default, cleanly.
+    """How a window ended, for the next window of the slot. The default is a clean end.
 
     Attributes:
         is_unclean: Something failed, or a process died: the target may be ahead of the positions.
-        in_doubt: Some positions may belong to other topics of the same names.
+        in_doubt: Some positions may belong to other topics with the same names.
         spare: Number of the slot's spare transactional id, 0 for none.
-        decided_at_ms: Until when a cluster may not know the outcome of the last transaction, epoch ms; 0 if it is known.
-        is_transactional: It wrote in transactions, with the slot's transactional id or the spare one.
+        decided_at_ms: Until then (epoch ms) a cluster may not know the outcome of the last transaction; 0 if it is known.
+        is_transactional: The window wrote in transactions, with the slot's transactional id or the spare one.
     """
 
     is_unclean: bool = False
@@ -37,20 +37,20 @@ class WindowOutcome(NamedTuple):
 
 
 class LeaseState(NamedTuple):
-    """A slot's lease in one lane: window `window` of run `run_id` holds it, or has released it.
+    """The lease of a slot in one lane: window `window` of run `run_id` holds it, or has released it.
 
-    Stored as an offset of the flow's group, 2 * window plus 1 when released, with the run, the outcome and the layout of the run
-    as metadata.
+    The lease is stored as an offset of the flow's group: 2 * window, plus 1 when released. The metadata have the run, the outcome
+    and the layout of the run.
     """
 
     window: int
     run_id: int
     is_released: bool
     outcome: WindowOutcome = WindowOutcome()
-    layout: SlotLayout | None = None  # None where an earlier version wrote it
+    layout: SlotLayout | None = None  # None if an earlier version wrote it
 
     def encode(self) -> tuple[int, str]:
-        """Return it as offset and metadata. The outcome is part of it only once the window has ended."""
+        """Return the lease as offset and metadata. The outcome is included only if the window has ended."""
         spare, decided_at_ms = self.outcome.spare, self.outcome.decided_at_ms
         marks = {
             _UNCLEAN: self.is_released and self.outcome.is_unclean,
@@ -65,7 +65,7 @@ class LeaseState(NamedTuple):
 
     @classmethod
     def parse(cls, at: tuple[int, str]) -> LeaseState:
-        """Read `encode()` back; the run is 0 where none is named."""
+        """Parse `encode()`; the run is 0 if the metadata name none."""
         offset, metadata = at
         run_id, _, rest = metadata.partition(" ")
         marks = rest.split()
@@ -82,12 +82,12 @@ class LeaseState(NamedTuple):
     def began_ms(self, window_ms: int) -> int:
         """Return when the window began, epoch ms.
 
-        `window_ms` is the length of windows if the lease does not name its layout.
+        `window_ms`: length of windows, used if the lease does not name its layout.
         """
         return self.window * self._window_ms(window_ms)
 
     def dead_ms(self, window_ms: int) -> float:
-        """Return when the window has ended, or counts as dead; epoch ms."""
+        """Return when the window has ended for certain, or counts as dead; epoch ms."""
         return (self.window + 1) * self._window_ms(window_ms) + DEAD_AFTER_S * 1000
 
     def _window_ms(self, window_ms: int) -> int:
@@ -104,10 +104,10 @@ def lane_takes_s(lanes: int, window_ms: int) -> float:
 
 
 class Predecessor(NamedTuple):
-    """The start of a window: the outcome of the windows before it, and whether one is missing.
+    """What preceded a window: the outcome of the windows before it, and whether one of them is missing.
 
-    `has_gap`: positions may be older than they should be. A killed broker was seen to come back with a group's offsets of minutes
-    ago.
+    `has_gap`: positions may be older than they should be. In a test, a killed broker came back with group offsets that were
+    minutes old.
     """
 
     outcome: WindowOutcome = WindowOutcome()
@@ -119,18 +119,19 @@ def predecessor_of(
 ) -> Predecessor:
     """Return the predecessor of a window that acquires its slot.
 
-    | the lanes' leases | predecessor |
+    | leases of the lanes | predecessor |
     |---|---|
     | none | has a gap |
-    | window - 1 of the same run, released | as its outcome |
-    | window - 1 of another run, released | as its outcome, and has a gap |
-    | one that is still held: its process died | is unclean |
-    | older ones, released | as their outcomes, and has a gap |
+    | window - 1 of the same run, released | has its outcome |
+    | window - 1 of another run, released | has its outcome, and a gap |
+    | one that is not released: its process died | is unclean |
+    | older ones, released | has their outcomes, and a gap |
 
     Args:
-        window: The number of the window that begins.
-        run_id: Its run. A process that starts does not know what happened to the broker meanwhile, however soon it starts.
-        leases: Those of the slot's lanes, as far as they were ever held.
+        window: The number of the window that starts.
+        run_id: The run of the window. A new run cannot detect what happened to the broker since the last window, so its
+            predecessor always has a gap.
+        leases: The leases of the slot's lanes, as far as they were ever held.
         others: The leases of all slots of another layout that ran later than the slot's own lanes. Any of them may have had the
             slot's partitions.
     """

@@ -1,11 +1,11 @@
-"""Define the group offsets, and their metadata, that name the owner of each slot. Pure."""
+"""Define the group offsets, with their metadata, that name the owner of each slot. Pure."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-COMMIT_S = 1.0  # how often a window commits positions, and looks whether the slot is still its process'
-_KEYS_OF_A_FLOW = 2  # the stopped runs, and the layout of the working ones
+COMMIT_S = 1.0  # how often a window commits positions, and checks whether its process still owns the slot
+_KEYS_OF_A_FLOW = 2  # the stopped runs, and the layout of the working processes
 _KEYS_OF_A_SLOT = 4  # owner, ready, and the leases of up to two lanes
 
 
@@ -18,17 +18,21 @@ class SlotLayout(NamedTuple):
     lanes: int
 
     def text(self) -> str:
-        """Return it for the name of a group and for metadata."""
+        """Return the layout as text, for the name of a group and for metadata."""
         return "-".join(map(str, self))
 
     @classmethod
     def parse(cls, text: str) -> SlotLayout | None:
-        """Read `text()` back; None where nothing was written."""
+        """Parse `text()`; return None for an empty text."""
         return cls(*map(int, text.split("-"))) if text else None
 
 
 class Owner(NamedTuple):
-    """The run that owns a slot (0: none), its times (epoch ms), and its version with a digest of its settings."""
+    """The run that owns a slot (0: none), its times (epoch ms), and its settings digest.
+
+    `since_ms`: when the run took the slot. `renewed_ms`: when it last confirmed that. `settings`: version and settings
+    digest.
+    """
 
     run_id: int
     since_ms: int = 0
@@ -36,19 +40,19 @@ class Owner(NamedTuple):
     settings: str = ""
 
     def encode(self) -> tuple[int, str]:
-        """Return it as offset and metadata."""
+        """Return the owner as offset and metadata."""
         return self.run_id, f"{self.since_ms} {self.renewed_ms} {self.settings}"
 
     @classmethod
     def parse(cls, at: tuple[int, str]) -> Owner:
-        """Decode `encode()`; malformed metadata yields only the run."""
+        """Parse `encode()`; malformed metadata yields only the run."""
         since, _, rest = at[1].partition(" ")
         renewed, _, settings = rest.partition(" ")
         return cls(at[0], int(since), int(renewed), settings) if since.isdigit() and renewed.isdigit() else cls(at[0])
 
 
 def versioned(version: str, digest: str) -> str:
-    """Return the digest of settings that an owner commits. Version 0.1 committed the digest alone."""
+    """Return version and settings digest as an owner commits them. Version 0.1 committed the digest alone."""
     return f"{version}/{digest}"
 
 
@@ -62,7 +66,7 @@ _STOPS_KEPT = 8
 
 
 def is_stopped(run_id: int, stops: tuple[int, str] | None) -> bool:
-    """Return whether a run must stop; `stops` is the metadata committed at `stop_key`."""
+    """Return whether a run must stop; `stops` is the offset and metadata committed at `stop_key`."""
     return stops is not None and str(run_id) in stops[1].split()
 
 
@@ -97,18 +101,18 @@ def ready_key(slot: int) -> int:
 def lease_key(slot: int, lane: int) -> int:
     """Return the partition of the lease topic for a slot and lane.
 
-    No lane writes another lane's.
+    No lane writes the partition of another lane.
     """
     return owner_key(slot) + 2 + lane
 
 
 def is_lease_key(key: int) -> bool:
-    """Return whether a partition of the lease topic is one of `lease_key`."""
+    """Return whether a partition of the lease topic is a result of `lease_key`."""
     return key >= _KEYS_OF_A_FLOW and (key - _KEYS_OF_A_FLOW) % _KEYS_OF_A_SLOT >= 2
 
 
 def slot_of_lease_key(key: int) -> int:
-    """Return the slot that a partition of `lease_key` is of."""
+    """Return the slot of a partition that `lease_key` returned."""
     return (key - _KEYS_OF_A_FLOW) // _KEYS_OF_A_SLOT
 
 

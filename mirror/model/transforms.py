@@ -1,7 +1,7 @@
-"""Change or drop records, as Kafka Connect's transforms of single records do. Pure.
+"""Change or drop records, like Kafka Connect's single message transforms. Pure.
 
-Semantics: org.apache.kafka.connect.transforms of Kafka 4.1.1. Connect's transforms process a converter's output; here keys and
-values are bytes, and transforms of fields decode them as JSON. All other bytes stay the same.
+Semantics: org.apache.kafka.connect.transforms of Kafka 4.1.1. Connect's transforms process the output of a converter. In
+kafka-mirror, keys and values are bytes, and transforms of fields decode them as JSON. All other bytes stay the same.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class TransformError(Exception):
-    """A transform cannot process a record, which must not be copied unchanged.
+    """A transform cannot process a record; the record must not be copied unchanged.
 
-    `offset`: the record's, -1 if unknown.
+    `offset`: the record's source offset, -1 if unknown.
     """
 
     def __init__(self, complaint: str, offset: int = -1) -> None:
@@ -40,11 +40,11 @@ class Change(Protocol):
     """Changes a record."""
 
     def __call__(self, record: Content) -> Content | None:
-        """Return the changed record, None if it is dropped; raise TransformError."""
+        """Return the changed record, None if it is dropped; raises TransformError."""
 
 
 class Condition(Protocol):
-    """For which records a transform is meant."""
+    """Selects the records to which a transform applies."""
 
     def __call__(self, record: Content) -> bool:
         """Return whether the condition is true for a record."""
@@ -60,7 +60,7 @@ class Transform:
     is_negated: bool = False
 
     def applied(self, record: Content) -> Content | None:
-        """Return the changed record, None if it is dropped; raise TransformError with the transform's name."""
+        """Return the changed record, None if it is dropped; raises TransformError with the transform's name."""
         if self.condition is not None and self.condition(record) is self.is_negated:
             return record
         try:
@@ -73,7 +73,7 @@ Transforms = tuple[Transform, ...]
 
 
 def transformed(transforms: Transforms, raw: Raw) -> Raw | None:
-    """Return the changed record, None if it is dropped; raise TransformError."""
+    """Return the changed record, None if it is dropped; raises TransformError."""
     before = Content(*fields_of(raw.body))
     try:
         found = applied(transforms, before)
@@ -85,7 +85,7 @@ def transformed(transforms: Transforms, raw: Raw) -> Raw | None:
 
 
 def applied(transforms: Transforms, record: Content) -> Content | None:
-    """Return the record after all transforms, None if one drops it; raise TransformError."""
+    """Return the record after all transforms, None if one drops it; raises TransformError."""
     found: Content | None = record
     for transform in transforms:
         if found is not None:
@@ -103,7 +103,7 @@ class HasHeader:
     name: str
 
     def __call__(self, record: Content) -> bool:
-        """Return whether the record has a header of that name."""
+        """Return whether the record has a header with that name."""
         return any(name == self.name for name, _ in record.headers)
 
 
@@ -124,7 +124,7 @@ class Drop:
     """Connect's Filter."""
 
     def __call__(self, record: Content) -> Content | None:
-        """Leave the record out."""
+        """Drop the record."""
         return None
 
 
@@ -154,14 +154,14 @@ class InsertHeader:
 
 @dataclass(frozen=True, slots=True)
 class MaskFields:
-    """Connect's MaskField of JSON objects. Without a `replacement` a field gets the null value of its type."""
+    """Connect's MaskField for JSON objects. Without a `replacement`, a field gets the null value of its type."""
 
     of_key: bool
     fields: tuple[str, ...]
     replacement: str | None = None
 
     def __call__(self, record: Content) -> Content:
-        """Return the record with the fields masked; a record without that part stays unchanged."""
+        """Return the record with the fields masked; without that key or value, return it unchanged."""
         return _in_part(record, self.of_key, self._masked)
 
     def _masked(self, text: str, members: list[Member]) -> str:
@@ -189,15 +189,15 @@ class MaskFields:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceFields:
-    """Connect's ReplaceField of JSON objects: keeps fields or leaves them out, then renames them."""
+    """Connect's ReplaceField for JSON objects: keeps or drops fields, then renames them."""
 
     of_key: bool
-    include: tuple[str, ...] = ()  # none: all
+    include: tuple[str, ...] = ()  # empty: all
     exclude: tuple[str, ...] = ()
     renames: tuple[tuple[str, str], ...] = ()
 
     def __call__(self, record: Content) -> Content:
-        """Return the record with other fields; a record without that part stays as it is."""
+        """Return the record with other fields; a record without that key or value stays unchanged."""
         return _in_part(record, self.of_key, self._replaced)
 
     def _replaced(self, text: str, members: list[Member]) -> str:
@@ -226,7 +226,7 @@ _BLANK = re.compile(r"[ \t\n\r]*")
 
 
 def members(text: str) -> list[Member]:
-    """Return the fields of a JSON object, in order. Raise TransformError if the text is none."""
+    """Return the fields of a JSON object, in order. Raises TransformError if the text is not an object."""
     try:
         return list(_members(text))
     except (ValueError, IndexError, RecursionError) as error:
