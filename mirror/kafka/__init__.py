@@ -1,1 +1,1 @@
-"""Requests to one Kafka cluster: its control plane, its groups, and its record batches."""
+"""Send requests to one Kafka cluster: to its control plane, for its groups, for its record batches."""

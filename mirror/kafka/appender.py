@@ -1,4 +1,4 @@
-"""Append the mirror's own records to topics of one cluster, each call acknowledged."""
+"""Append the mirror's own records to topics of one cluster, and wait for acknowledgements."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from mirror.model.record_batches import Outgoing, of_values
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime import background
 
-TRANSACTION_MS = 30_000  # a transaction is committed at once; a broker aborts that of a process that died
-# No spare id replaces one whose transaction does not end. Shorter than the time of a call, so that the error names the reason.
+TRANSACTION_MS = 30_000  # a transaction is committed at once; this limit aborts the transaction of a process that died
+# No spare id replaces an id whose transaction does not end. Shorter than a call's limit, so that the error names the reason.
 LAST_ENDS_S = 15.0
-NEW_TOPIC_S, LOOK_S = 5.0, 0.1  # how long the brokers may take to show a new topic; between two attempts
+NEW_TOPIC_S, LOOK_S = 5.0, 0.1  # how long the brokers may take to show a new topic, and the pause between two attempts
 
 Records = Iterable[tuple[bytes, bytes | None]]
 
 
 class FencedError(MirrorError):
-    """Another process has fenced the transactional id of this one."""
+    """Another process has fenced this process' transactional id."""
 
 
 class NoTopicError(MirrorError):
@@ -36,7 +36,7 @@ class NoTopicError(MirrorError):
 
 
 class Appender:
-    """Appends records by one idempotent producer, which stays open. For the background loop.
+    """Appends records with one idempotent producer, which stays open. For the background loop.
 
     After `fence`, each call is a transaction. If a transaction fails, the appender accepts no more records: a new producer would
     fence a successor.
@@ -48,7 +48,7 @@ class Appender:
         self._producer: Producer | None = None
 
     async def fence(self, transactional_id: str, *, within_s: float) -> None:
-        """Become the only writer with a transactional id. Raises as `append` does."""
+        """Become the only writer with a transactional id. Raises the same errors as `append`."""
         async with self._kept.turn, self._bounded(within_s) as until_s:
             client = await self._kept.following((), until_s)
             producer = TransactionalProducer(
@@ -58,7 +58,7 @@ class Appender:
                 stuck_s=LAST_ENDS_S,
                 **_common(client),
             )
-            # A batch without a response is sent again until it has one: an abort needs a new epoch, which fences a successor.
+            # A batch without a response is sent again until one arrives: an abort needs a new epoch, which fences a successor.
             producer.gives_up_uncertain = False
             self._producer = producer
             await producer.open()
@@ -69,7 +69,7 @@ class Appender:
         Raises:
             FencedError: another process has fenced the transactional id.
             NoTopicError: the topic does not exist.
-            KafkaError, OSError, ClientError: the cluster refuses, or does not respond in time. It may have some of the records.
+            KafkaError, OSError, ClientError: the cluster refuses, or does not respond in time. It may have appended some records.
         """
         async with self._kept.turn, self._bounded(within_s) as until_s:
             client = await self._kept.following([place.topic], until_s)
@@ -80,12 +80,12 @@ class Appender:
             await _send(client, self._producer, place, of_values(records, timestamp_ms=timestamp_ms), until_s)
 
     def close(self) -> None:
-        """Close the connections, and drop records that are not sent. For any thread; a later call opens others."""
+        """Close the connections, and drop unsent records. For any thread; a later call opens new connections."""
         background.begin(self._drop())
         self._kept.close()
 
     async def _drop(self) -> None:
-        """Close the producer. A transactional one stays, and refuses every record: another one would fence a successor."""
+        """Close the producer. A transactional producer stays, and refuses all records: a new one would fence a successor."""
         if self._producer is not None:
             self._producer.close()
             if self._producer.transactional_id is None:
@@ -117,7 +117,7 @@ def _common(client: Client) -> dict[str, Any]:
 
 
 async def _until_shown(client: Client, place: TopicPartition) -> None:
-    """Wait a moment for a topic that may be new. Raise KafkaError if this client may not see the topic."""
+    """Wait a moment for a topic that may be new. Raises KafkaError if this client may not see the topic."""
     until_s = time.monotonic() + NEW_TOPIC_S
     while not client.metadata.shows(*place):
         if time.monotonic() > until_s:

@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 def by_topic(values: Iterable[tuple[TopicPartition, Value]]) -> dict[str, list[tuple[int, Value]]]:
-    """Return (partition, value) by topic, both in their order."""
+    """Return (partition, value) by topic; both keep their order."""
     found: dict[str, list[tuple[int, Value]]] = defaultdict(list)
     for (topic, partition), value in values:
         found[topic].append((partition, value))
@@ -22,7 +22,7 @@ def by_topic(values: Iterable[tuple[TopicPartition, Value]]) -> dict[str, list[t
 
 
 def partitions_by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return partitions by topic, both in their order."""
+    """Return partitions by topic; both keep their order."""
     found: dict[str, list[int]] = defaultdict(list)
     for topic, partition in places:
         found[topic].append(partition)
@@ -32,7 +32,7 @@ def partitions_by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]
 def offsets_to_commit(
     topic_kind: Any, partition_kind: Any, offsets: Mapping[TopicPartition, tuple[int, str]]
 ) -> tuple[Any, ...]:
-    """Return (offset, metadata) per partition as the kinds of an OffsetCommit or TxnOffsetCommit request."""
+    """Return (offset, metadata) per partition in the classes of an OffsetCommit or TxnOffsetCommit request."""
     return tuple(
         topic_kind(
             name=topic,

@@ -1,7 +1,7 @@
 """A client of one cluster: connections to its brokers, its metadata, its coordinators.
 
 Every call raises KafkaError if the cluster refuses or does not respond. If a broker cannot be reached or refuses the login, the
-client connects again after growing pauses, however many callers wait.
+client reconnects after growing pauses. The number of waiting callers does not matter.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from mirror.kafka.protocol import ApiKey
 log = logging.getLogger("mirror")
 Result = TypeVar("Result")
 
-# Java's reconnect.backoff.ms and its max: a broker that is down or refuses the login is not asked hundreds of times.
+# Like Java's reconnect.backoff.ms and its maximum: a broker that is down or refuses the login is not tried hundreds of times.
 FIRST_S, LONGEST_S = 0.05, 1.0
 WARM_S = 2.0
-METADATA_S = 10.0  # a broker that hangs must not keep the others from being asked
-IDLE_LOOKS = 4  # how often idle connections are looked for, in the time after which they are closed
+METADATA_S = 10.0  # a broker that hangs must not keep this client from asking the other brokers
+IDLE_LOOKS = 4  # how often the idle connections are checked, per idle time limit
 
 
 class Purpose(IntEnum):
     """The purpose of a connection.
 
-    A broker serves one request per connection at a time, so requests that may wait have their own.
+    A broker serves one request per connection at a time, so requests that may wait have a separate connection.
     """
 
     DATA = 0
@@ -63,7 +63,7 @@ class _BackOff:
         self._pause_s = 0.0
 
     async def wait(self) -> None:
-        """Wait until the broker may be tried again."""
+        """Wait until this client may connect to the broker again."""
         await asyncio.sleep(max(0.0, self._not_before_s - asyncio.get_running_loop().time()))
 
     def failed(self, error: NotConnectedError) -> None:
@@ -74,7 +74,7 @@ class _BackOff:
         self._not_before_s = asyncio.get_running_loop().time() + self._pause_s
 
     def succeeded(self) -> None:
-        """Pause no more."""
+        """End the pauses."""
         self._pause_s = self._not_before_s = 0.0
 
 
@@ -91,7 +91,7 @@ class Client:
 
         Args:
             options: How to connect.
-            is_abortive: Nothing stays in the kernel that is sent after its connection was closed.
+            is_abortive: When a connection is closed, drop the unsent data in the kernel.
         """
         self.options = options
         self.metadata = Metadata()
@@ -99,7 +99,7 @@ class Client:
         self._is_abortive = is_abortive
         self._connections: dict[tuple[int, Purpose], Connection] = {}
         self._opening: dict[tuple[int, Purpose], asyncio.Task[Connection]] = {}
-        self._back_offs: dict[Any, _BackOff] = defaultdict(_BackOff)  # by node, or by address of the bootstrap
+        self._back_offs: dict[Any, _BackOff] = defaultdict(_BackOff)  # by node id, or by bootstrap address
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
         self._topics: set[str] = set()
         self._refreshing: asyncio.Task[None] | None = None
@@ -120,14 +120,14 @@ class Client:
         return client
 
     async def open(self, topics: Iterable[str] = ()) -> None:
-        """Request metadata of the brokers and of `topics`, which replace the topics before."""
+        """Request metadata of the brokers and of `topics`, which replace the earlier topics."""
         self._topics = set(topics)
         if self._keeper is None:
             self._keeper = asyncio.get_running_loop().create_task(self._keep())
         await self._fresh()
 
     async def close(self) -> None:
-        """Close all connections at once. A half-open connection would never confirm an orderly end."""
+        """Close all connections at once. A half-open connection would never confirm an orderly close."""
         self._is_closed = True
         tasks = [task for task in (self._keeper, self._refreshing, *self._opening.values()) if task is not None]
         for task in tasks:
@@ -154,19 +154,19 @@ class Client:
         within_s: float | None = None,
         on_sent: Callable[[], None] = lambda: None,
     ) -> Any:
-        """Return a broker's response.
+        """Send a request to a broker and return its response.
 
         Args:
             node: The broker's id.
-            request: What to ask.
-            purpose: Which of the connections to it takes the request.
-            within_s: Time limit of the response, by default request.timeout.ms; then the connection is closed.
+            request: The request.
+            purpose: Selects the connection to the broker.
+            within_s: Limit of the response time, by default request.timeout.ms; after that the connection is closed.
             on_sent: Called just before the request is sent; if it raises, nothing is sent.
 
         Raises:
             NotConnectedError: nothing was sent.
             DisconnectedError, NoAnswerError: the broker may have executed the request.
-            UnsupportedError: the broker speaks no version of it.
+            UnsupportedError: the broker supports no version of the request.
         """
         connection = await self._connected(node, purpose)
         return await connection.ask(request, within_s or self.options.request_timeout_s + request.waits_s, on_sent)
@@ -192,11 +192,11 @@ class Client:
         return (await self._connected(node, purpose)).features.get(name, 0)
 
     async def ask_any(self, request: Request) -> Any:
-        """Return the response of any broker."""
+        """Send a request to any broker and return its response."""
         for node in self._nodes():
             with contextlib.suppress(NotConnectedError):
                 return await self.ask(node, request)
-        await self._fresh()  # none of the known brokers: the bootstrap addresses may lead to others
+        await self._fresh()  # no known broker responds: the bootstrap addresses may lead to others
         return await self.ask(next(iter(self._nodes())), request)
 
     async def coordinator(self, kind: CoordinatorType, key: str) -> int:
@@ -212,11 +212,11 @@ class Client:
         return int(answer.node_id)
 
     def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
-        """Let the next call look up the coordinator."""
+        """Make the next call look up the coordinator."""
         self._coordinators.pop((kind, key), None)
 
     def _nodes(self) -> list[int]:
-        """Return the brokers to ask in turn: those with an open connection first."""
+        """Return the brokers in the order to try them: those with an open connection first."""
         nodes = list(self.metadata.brokers)
         random.shuffle(nodes)
         is_open = {node for (node, _), connection in self._connections.items() if connection.is_usable}
@@ -240,7 +240,7 @@ class Client:
     def _on_open(self, node: int, purpose: Purpose, task: asyncio.Task[Connection]) -> None:
         self._opening.pop((node, purpose), None)
         if not task.cancelled():
-            task.exception()  # retrieved here: the caller may wait no longer
+            task.exception()  # retrieved now, because the caller may no longer wait
 
     async def _open(self, node: int, purpose: Purpose) -> Connection:
         broker = self.metadata.brokers.get(node)
@@ -258,7 +258,7 @@ class Client:
         failures = back_off.failures
         async with back_off.turn:
             if back_off.failures > failures and back_off.last is not None:
-                raise back_off.last  # another caller has tried meanwhile
+                raise back_off.last  # another caller has tried and failed meanwhile
             await back_off.wait()
             try:
                 connection = await connected(
@@ -278,7 +278,7 @@ class Client:
 
     @staticmethod
     def _retire(connection: Connection) -> None:
-        """Close a connection whose login has run out, when its requests are answered."""
+        """Close a connection whose login has expired, as soon as its requests have their responses."""
         loop = asyncio.get_running_loop()
 
         def look() -> None:
@@ -292,7 +292,7 @@ class Client:
     # --- metadata ------------------------------------------------------------------------------------------------
 
     async def follow(self, topics: Iterable[str]) -> None:
-        """Learn the leaders of these topics, and follow them instead of those before."""
+        """Request the leaders of these topics, and follow them instead of the earlier topics."""
         wanted = set(topics)
         is_known = wanted <= self._topics and wanted <= self.metadata.topics.keys()
         self._topics = wanted
@@ -309,7 +309,7 @@ class Client:
             self._refresh()
 
     async def _fresh(self) -> None:
-        """Wait for metadata that are requested after this call."""
+        """Wait for metadata that were requested after this call."""
         if self._refreshing is not None:
             with contextlib.suppress(KafkaError):
                 await _shielded(self._refreshing)
@@ -335,7 +335,7 @@ class Client:
         self.metadata.update(await self._ask_for_metadata())
 
     async def _ask_for_metadata(self) -> Any:
-        """Ask the known brokers, one after the other, then those of bootstrap.servers."""
+        """Request metadata from the known brokers, one after the other, then from those of bootstrap.servers."""
         for node in self._nodes():
             with contextlib.suppress(KafkaError):
                 return await self.ask(node, request_for(sorted(self._topics)), within_s=self._metadata_s)
@@ -374,10 +374,10 @@ class Client:
 
 
 async def _shielded(task: asyncio.Task[Result]) -> Result:
-    """Return a task's result; a caller that is cancelled leaves it running.
+    """Return a task's result; if the caller is cancelled, the task continues.
 
     Raises:
-        NotConnectedError: the task was cancelled, because its client was closed meanwhile.
+        NotConnectedError: the task was cancelled, because its client was closed.
     """
     try:
         return await asyncio.shield(task)

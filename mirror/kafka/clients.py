@@ -1,4 +1,4 @@
-"""Create librdkafka's clients of one cluster when they are needed, and explain their failures."""
+"""Create librdkafka's clients of one cluster on demand, and explain their failures."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from mirror.errors import ClusterUnavailable
 from mirror.kafka.login_relay import librdkafka_options
 from mirror.kafka.rights import lacks_right, refused
 
-LASTS_S = 30.0  # longer than any call: so old are clients at least that are replaced
+LASTS_S = 30.0  # longer than any call: a client is at least this old when it is replaced
 _REFUSALS = (KafkaError._SSL, KafkaError._AUTHENTICATION)
 _TROUBLES = (KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._BAD_MSG)
 _SILENCE = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
-# Of what librdkafka reports: the address, which a config provider may have given, its own settings' names, milliseconds.
+# Parts of librdkafka's messages to drop: the address (it may come from a config provider), names of settings, milliseconds.
 _NEEDLESS = re.compile(
     r"^\w+://\S+: |^\S+/(bootstrap|\d+): |, verify that ssl\.ca\.location .*? package\)"
     r"| \(after \d+ms in state \w+[^)]*(\(s\)[^)]*)?\)$"
@@ -46,14 +46,14 @@ _MUTE = re.compile(
 
 
 class _Ear(logging.Handler):
-    """Called if a broker closes connections before it responds, which librdkafka only logs."""
+    """Calls `on_mute` if a broker closes a connection before it responds, which librdkafka only logs."""
 
     def __init__(self, on_mute: Callable[[str], None]) -> None:
         super().__init__()
         self._on_mute = on_mute
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass on the address."""
+        """Pass on the broker's address."""
         if (mute := _MUTE.search(record.getMessage())) is not None:
             self._on_mute(mute[1])
 
@@ -66,16 +66,16 @@ class Clients:
         self._servers = servers_of(java_options)
         self._java = java_options
         self._files = SecretFiles(java_options)
-        self._refusal = ""  # what TLS or a login met last
-        self._trouble = ""  # what a connection met last
+        self._refusal = ""  # the last failure of TLS or a login
+        self._trouble = ""  # the last failure of a connection
         self._logger = logging.Logger("librdkafka")
         self._logger.addHandler(_Ear(self._was_mute))
         self._renewed_s = time.monotonic()
-        self._before: AdminClient | None = None  # replaced last: another thread may still wait for it
+        self._before: AdminClient | None = None  # the replaced client: another thread may still wait for it
 
     @cached_property
     def _options(self) -> dict[str, Any]:
-        """librdkafka's configuration. With Kerberos it needs a relay, which is started when a client is."""
+        """librdkafka's configuration. With Kerberos, it includes a relay, which is started with the client."""
         return {**librdkafka_options(self._java)}
 
     @property
@@ -94,11 +94,11 @@ class Clients:
 
     @cached_property
     def _admin(self) -> AdminClient:
-        """The client that was made last. With OAuth, librdkafka waits for its first token when it is made."""
+        """The current client. With OAuth, librdkafka waits for its first token when the client is created."""
         options: dict[str, Any] = {**self._options, "error_cb": self.met}
         try:
             if "oauth_cb" in self._options:
-                self._options["oauth_cb"]("")  # asked here first: librdkafka does not report why there is no token
+                self._options["oauth_cb"]("")  # librdkafka does not report why there is no token
             return AdminClient(options, logger=self._logger)
         except OSError as error:
             self._refusal = str(error)
@@ -107,13 +107,13 @@ class Clients:
             raise self.unavailable(error) from error
 
     def close(self) -> None:
-        """Release the connections now. Its callback would keep a client until the garbage collector runs."""
+        """Release the connections now. Otherwise its callback would keep a client until garbage collection."""
         vars(self).pop("_admin", None)
 
     def met(self, error: KafkaError) -> None:
         """Remember a connection, TLS or login error.
 
-        librdkafka reports only a time-out to the call that fails because of it.
+        librdkafka reports only a timeout to the call that fails because of this error.
         """
         if error.code() in _REFUSALS:
             self._refusal = _NEEDLESS.sub("", error.str())
@@ -124,12 +124,12 @@ class Clients:
         self._trouble = f"{address} closes the connection before it responds: do security.protocol and the port fit?"
 
     def unavailable(self, error: KafkaException, *, right: str = "") -> ClusterUnavailable:
-        """Return a readable error of a failed call.
+        """Return a readable error for a failed call.
 
-        After a long silence, the next call uses new clients.
+        After a long time without a response, the next call uses new clients.
 
         Args:
-            error: What librdkafka reports.
+            error: The error that librdkafka reports.
             right: The right that the call needs; by default the one that the error code implies.
         """
         code, reason = error.args[0].code(), error.args[0].str()
@@ -147,7 +147,7 @@ class Clients:
         return self.silent(reason, is_refused=is_refused)
 
     def silent(self, reason: str, *, is_refused: bool = False) -> ClusterUnavailable:
-        """Return a readable error of a cluster that does not respond.
+        """Return a readable error for a cluster that does not respond.
 
         `is_refused`: TLS or the login failed.
         """
@@ -161,7 +161,7 @@ class Clients:
     def _renew(self) -> None:
         """Use new clients for all later requests.
 
-        A broker that comes back names no brokers for a moment, and a client that reads this response never finds a broker again
+        A restarting broker lists no brokers for a moment. A client that gets this response never finds a broker again
         (confluentinc/librdkafka issue 5301).
         """
         self._renewed_s = time.monotonic()

@@ -1,8 +1,8 @@
 """Read optional facts of a cluster: its clock, its disks, whether it checks ACLs.
 
-The clock is that of the active controller, which a KRaft cluster shows to clients that may describe it. The response to
-DescribeQuorum has for each voter when it was last caught up with the leader, by the leader's clock (KIP-836); for the leader
-itself, that is the moment of the response. Nothing is written for it.
+The clock is that of the active controller, which a KRaft cluster shows to clients that may DESCRIBE the cluster. For each voter,
+the response to DescribeQuorum has the time when it was last caught up with the leader, by the leader's clock (KIP-836). For the
+leader itself, this is the time of the response. The request writes nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from mirror.kafka.protocol import ApiKey
 from mirror.model.topic_partition import TopicPartition
 
 WITHIN_S = 5.0
-ASKED = 3  # times; the quickest response is the most exact one
-TICK_S = 0.001  # the response is cut to milliseconds
+ASKED = 3  # number of requests; the quickest response is the most exact one
+TICK_S = 0.001  # the response is truncated to milliseconds
 METADATA = "__cluster_metadata"
 
 
@@ -33,11 +33,12 @@ class ClockUnknown(Exception):
 async def clock_skew(client: Client) -> float:
     """Return by how many seconds at least a cluster's clock is ahead of this machine's.
 
-    The client needs DESCRIBE on the cluster. Negative if the clock is behind; 0 if no difference was seen.
+    The client needs DESCRIBE on the cluster. The result is negative if the cluster's clock is behind, and 0 if no difference
+    shows.
 
     Raises:
-        ClockUnknown: The cluster has no KRaft controller, or does not show it to this client.
-        KafkaError: It does not respond.
+        ClockUnknown: the cluster has no KRaft controller, or does not show its clock to this client.
+        KafkaError: the cluster does not respond.
     """
     try:
         answers = [await _asked(client) for _ in range(ASKED)]
@@ -63,10 +64,10 @@ def _describe_quorum() -> Request:
 
 
 def leaders_clock_ms(answer: Any) -> int:
-    """Return the clock that the quorum's leader reports of itself.
+    """Return the clock that the leader of the quorum reports about itself.
 
     Raises:
-        ClockUnknown: It refuses, or reports none.
+        ClockUnknown: the leader refuses, or reports no clock.
     """
     partitions = [partition for topic in answer.topics for partition in topic.partitions]
     for code in (answer.error_code, *(partition.error_code for partition in partitions)):
@@ -80,7 +81,7 @@ def leaders_clock_ms(answer: Any) -> int:
 
 
 def skew_between(asked_s: float, told_s: float, answered_s: float) -> float:
-    """Return how far `told_s` is outside of the interval of its request."""
+    """Return by how much `told_s` is outside the interval between request and response."""
     if told_s > answered_s:
         return told_s - answered_s
     return min(0.0, told_s + TICK_S - asked_s)
@@ -91,10 +92,10 @@ class LogDirsUnknown(Exception):
 
 
 class LogDirs(NamedTuple):
-    """The brokers' report of their disks.
+    """The disk usage that the brokers report.
 
     Attributes:
-        sizes: Bytes of each partition's log, its largest replica.
+        sizes: Bytes of each partition's log; the largest replica counts.
         free: Free bytes on all brokers together; None if one of them does not report it (before Kafka 3.3).
     """
 
@@ -103,21 +104,21 @@ class LogDirs(NamedTuple):
 
 
 async def log_dirs(client: Client, places: Iterable[TopicPartition]) -> LogDirs:
-    """Request the disk sizes of all brokers of a cluster.
+    """Request the disk usage from all brokers of a cluster.
 
     Args:
-        client: May DESCRIBE the cluster.
+        client: A client that may DESCRIBE the cluster.
         places: Partitions to measure; partitions that do not exist have no size.
 
     Raises:
-        KafkaError: A broker refuses, or does not respond.
+        KafkaError: a broker refuses, or does not respond.
     """
     request = _describe_log_dirs(list(places))
     return joined(await asyncio.gather(*(client.ask(node, request) for node in client.metadata.brokers)))
 
 
 def joined(answers: Iterable[Any]) -> LogDirs:
-    """Join the brokers' responses; raise KafkaError if one refuses."""
+    """Join the brokers' responses; raises KafkaError if one refuses."""
     sizes: dict[TopicPartition, int] = {}
     free: list[int] = []
     for answer in answers:
@@ -130,7 +131,7 @@ def joined(answers: Iterable[Any]) -> LogDirs:
                 for part in topic.partitions:
                     key = TopicPartition(topic.name, part.partition_index)
                     sizes[key] = max(sizes.get(key, 0), part.partition_size)
-        free += [usable for _, usable in volumes]  # two folders that say the same are of one volume
+        free += [usable for _, usable in volumes]  # two log directories with the same numbers are on one volume
     return LogDirs(sizes, None if min(free, default=-1) < 0 else sum(free))
 
 
@@ -153,7 +154,7 @@ class AuthorizerUnknown(Exception):
 
 
 async def has_authorizer(client: Client) -> bool:
-    """Return whether a cluster has an authorizer; raise KafkaError if it does not say."""
+    """Return whether a cluster has an authorizer; raises KafkaError if that stays unknown."""
     answer = await client.ask_any(_describe_acls())
     if answer.error_code is ErrorCode.security_disabled:
         return False

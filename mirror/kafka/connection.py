@@ -1,7 +1,7 @@
-"""One connection to a broker: frames, requests in flight, time-outs, versions, the login.
+"""One connection to a broker: frames, requests in flight, timeouts, versions, the login.
 
-A broker responds to the requests of a connection in their order. If one request fails for good (no response in time, or an
-unreadable one), the connection ends, because the meaning of later bytes is unknown.
+A broker responds to the requests of a connection in order. If one response is late or unreadable, the connection is closed,
+because the meaning of later bytes is unknown.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from mirror.model.codecs import Bytes
 CONNECT_S = 10.0  # socket.connection.setup.timeout.ms of Kafka's client
 STAGING_BYTES = 64 << 10
 LATE_S = 0.1
-MOST_FRAME_BYTES = 1 << 29  # what claims to be more is no answer of a broker's
-# Nothing that is sent may arrive when others take the sender for dead: the kernel gives an unanswered connection up by then.
+MOST_FRAME_BYTES = 1 << 29  # no broker sends a larger response: the bytes are not Kafka's
+# Unsent data must not arrive after other processes consider this one dead: until then the kernel drops an unanswered connection.
 UNANSWERED_MS = 5_000
-_NO_LINGER = struct.pack("ii", 1, 0)  # a close sends RST and drops what was not sent: also when the process is killed
+_NO_LINGER = struct.pack("ii", 1, 0)  # closing sends RST and drops unsent data, also when the process is killed
 _SIZE = struct.Struct(">i")
 _CORRELATIONS = 1 << 31
-RENEW_AT = 0.85  # of the time for which a login holds: then other connections take over
+RENEW_AT = 0.85  # of the lifetime of a login: then a new connection replaces this one
 
 
 class _Asked(NamedTuple):
@@ -58,7 +58,7 @@ class _Asked(NamedTuple):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A connection; open until `failure` has the reason why it is not.
+    """A connection. It is open until `failure` has the reason why it was closed.
 
     Attributes:
         spoken: Lowest and highest version that the broker supports, by API key.
@@ -66,7 +66,7 @@ class Connection(asyncio.BufferedProtocol):
     """
 
     def __init__(self, name: str, client_id: str, on_throttle: Callable[[float], None]) -> None:
-        """Take the address for errors, and a callback for the brokers' throttle times."""
+        """Take the address, for error texts, and a callback for brokers' throttle times."""
         self._name = name
         self._client_id = client_id.encode()
         self._on_throttle = on_throttle
@@ -75,10 +75,10 @@ class Connection(asyncio.BufferedProtocol):
         self._asked: deque[_Asked] = deque()
         self._correlation = 0
         self._timer: asyncio.Handle | None = None
-        self._looks_s = inf  # when the timer is due: uvloop's handles do not report it if it is less than 1 ms ahead
+        self._looks_s = inf  # when the timer is due: uvloop's handles do not report it less than 1 ms ahead
         self._staging = memoryview(bytearray(STAGING_BYTES))
         self._staged = 0
-        self._frame: memoryview | None = None  # larger than what is staged, and not whole yet
+        self._frame: memoryview | None = None  # an incomplete frame, larger than the staging buffer
         self._filled = 0
         self._muted_until_s = 0.0
         self._renew_s = inf
@@ -98,17 +98,17 @@ class Connection(asyncio.BufferedProtocol):
         return not self._asked
 
     async def ask(self, request: Request, within_s: float, on_sent: Callable[[], None] = lambda: None) -> Any:
-        """Return the broker's response.
+        """Send a request and return the broker's response.
 
         Args:
-            request: What to ask.
-            within_s: Time limit of the response; then the connection is closed.
-            on_sent: Called just before the request is sent; a quota may delay that. If the call raises, nothing is sent.
+            request: The request.
+            within_s: Limit of the response time; after that the connection is closed.
+            on_sent: Called just before the request is sent, which a quota may delay. If the call raises, nothing is sent.
 
         Raises:
-            NotConnectedError: the connection is ended; nothing was sent.
+            NotConnectedError: the connection is closed; nothing was sent.
             DisconnectedError, NoAnswerError: the broker may have executed the request.
-            UnsupportedError: the broker speaks no version of it.
+            UnsupportedError: the broker supports no version of the request.
         """
         while (muted_s := self._muted_until_s - self._loop.time()) > 0 and self.failure is None:
             await asyncio.sleep(muted_s)
@@ -121,16 +121,16 @@ class Connection(asyncio.BufferedProtocol):
         return await self._sent(pieces, request.api, version, within_s)
 
     def forward_raw(self, frame: bytes, within_s: float) -> asyncio.Future[memoryview]:
-        """Send another client's request and return the future of its response.
+        """Send another client's request; return a future for the response.
 
-        Correlation ids stay as they are.
+        Correlation ids are not changed.
 
         Args:
-            frame: The request without its size.
-            within_s: As for `ask`.
+            frame: The request without its size field.
+            within_s: As in `ask`.
 
         Raises:
-            NotConnectedError: the connection is ended; nothing was sent.
+            NotConnectedError: the connection is closed; nothing was sent.
         """
         if self.failure is not None or self._transport is None:
             raise NotConnectedError(f"connection to {self._name} closed")
@@ -146,13 +146,13 @@ class Connection(asyncio.BufferedProtocol):
         self._watch(asked.due_s)
         try:
             self._transport.writelines(pieces)
-        except RuntimeError as error:  # uvloop's word for a transport that closed just now
+        except RuntimeError as error:  # uvloop raises this if the transport was closed just now
             self.close()
             raise NotConnectedError(f"connection to {self._name} closed") from error
         return answer
 
     def close(self, why: KafkaError | None = None) -> None:
-        """End the connection now and drop unsent data; requests in flight fail."""
+        """Close the connection now and drop unsent data; requests in flight fail."""
         if self.failure is not None:
             return
         self.failure = why or DisconnectedError(f"connection to {self._name} closed")
@@ -164,13 +164,13 @@ class Connection(asyncio.BufferedProtocol):
         for one in asked:
             if not one.answer.done():
                 one.answer.set_exception(self.failure)
-                one.answer.exception()  # retrieved here: the caller may wait no longer
+                one.answer.exception()  # retrieved now, because the caller may no longer wait
 
     # --- asyncio's side ------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not derive from it
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is not a subclass
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail the requests in flight."""
@@ -178,11 +178,11 @@ class Connection(asyncio.BufferedProtocol):
         self.close(DisconnectedError(f"connection to {self._name} closed{reason}"))
 
     def eof_received(self) -> bool:
-        """Have the transport closed."""
+        """Return False, so that asyncio closes the transport."""
         return False
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return the buffer for the next bytes: a large response is received directly into its buffer."""
+        """Return the buffer for the next bytes. A large response is received directly into its own buffer."""
         if self._frame is not None:
             return self._frame[self._filled :]
         return self._staging[self._staged :]
@@ -221,7 +221,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         asked = self._asked.popleft()
         if asked.answer.done():
-            return  # the one who asked has given up
+            return  # the caller has given up
         if asked.api is None:
             asked.answer.set_result(frame)
             return
@@ -235,12 +235,12 @@ class Connection(asyncio.BufferedProtocol):
         asked.answer.set_result(answer)
 
     def _throttled(self, seconds: float) -> None:
-        """Send nothing more for as long as a quota asks (KIP-219)."""
+        """Send no more requests for as long as a quota requires (KIP-219)."""
         self._muted_until_s = max(self._muted_until_s, self._loop.time() + seconds)
         self._on_throttle(seconds)
 
     def _watch(self, due_s: float) -> None:
-        """End the connection if a response does not arrive in time.
+        """Close the connection if a response does not arrive in time.
 
         One timer serves all requests in flight.
         """
@@ -259,7 +259,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         due_s = min(asked.due_s for asked in self._asked)
         if due_s <= now_s and late_s > LATE_S:
-            self._watch(now_s + LATE_S)  # the loop was blocked between two windows: received bytes are not read yet
+            self._watch(now_s + LATE_S)  # the loop was blocked: received bytes may not be read yet
         elif due_s <= now_s:
             self.close(NoAnswerError(f"no answer from {self._name} in time"))
         else:
@@ -268,11 +268,11 @@ class Connection(asyncio.BufferedProtocol):
     # --- the first requests --------------------------------------------------------------------------------------
 
     async def handshake(self, options: ClientOptions) -> None:
-        """Agree on versions and log in.
+        """Agree on API versions and log in.
 
         Raises:
             KafkaError: the broker refuses, or does not respond.
-            OSError: there is no token to log in with.
+            OSError: there is no token for the login.
         """
         within_s = min(CONNECT_S, options.request_timeout_s)
         found = await self.ask(_versions(), within_s)
@@ -282,7 +282,7 @@ class Connection(asyncio.BufferedProtocol):
             await self.log_in(options.login, within_s)
 
     async def log_in(self, login: Login, within_s: float) -> None:
-        """Log in; each response may take `within_s`. Same errors as `handshake`."""
+        """Log in; each response may take `within_s`. Raises the same errors as `handshake`."""
         began_s, holds_s = self._loop.time(), 0.0
         found = await self.ask(_handshake(login.mechanism), within_s)
         if found.error_code is not ErrorCode.none:
@@ -294,7 +294,7 @@ class Connection(asyncio.BufferedProtocol):
             answer = await self.ask(_authenticate(message), within_s)
             if answer.error_code is not ErrorCode.none:
                 raise LoginError(f"{self._name}: {login.mechanism}: {name_of(answer.error_code)}")
-            holds = getattr(answer, "session_lifetime", None)  # from version 1 on
+            holds = getattr(answer, "session_lifetime", None)  # in version 1 and later
             holds_s = holds.total_seconds() if holds is not None else 0.0
             return bytes(answer.auth_bytes)
 
@@ -324,11 +324,11 @@ async def connected(
     """Return an open connection, logged in.
 
     Args:
-        host: The broker's.
-        port: The broker's.
+        host: Host of the broker.
+        port: Port of the broker.
         options: How to connect.
-        is_abortive: Nothing stays in the kernel that is sent after the connection was closed.
-        on_throttle: Called with the time for which a broker throttles.
+        is_abortive: When the connection is closed, drop the unsent data in the kernel.
+        on_throttle: Called with the time for which the broker throttles this client.
 
     Raises:
         NotConnectedError: no connection can be made.
@@ -361,7 +361,7 @@ def _set_up(transport: asyncio.Transport, options: ClientOptions, *, is_abortive
     found = transport.get_extra_info("socket")
     if found is None:
         return
-    with contextlib.suppress(OSError):  # it was closed just now
+    with contextlib.suppress(OSError):  # the socket was closed just now
         for option, size in (
             (socket.SO_SNDBUF, options.send_buffer_bytes),
             (socket.SO_RCVBUF, options.receive_buffer_bytes),

@@ -1,4 +1,4 @@
-"""Read and change a cluster's topics, their settings and ACLs, by confluent-kafka's admin client."""
+"""Read and change a cluster's topics, topic settings and ACLs with confluent-kafka's admin client."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Binding = TypeVar("Binding", AclBinding, AclBindingFilter)
 
 TIMEOUT_S = 10.0
 _NO_ID = str(Uuid(0, 0))
-OFFSETS_S = 5.0  # offsets are polled again and again: a cluster that takes longer counts as down
+OFFSETS_S = 5.0  # offsets are polled repeatedly: a cluster that takes longer counts as down
 _NOT_SHOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -48,18 +48,18 @@ class Topic:
     """A topic as its cluster describes it."""
 
     name: str
-    topic_id: str  # "" where brokers have none
+    topic_id: str  # "" on brokers without topic ids
     partitions: int
-    leaders: tuple[int, ...] = field(default=(), compare=False, repr=False)  # broker id by partition, -1 for none
+    leaders: tuple[int, ...] = field(default=(), compare=False, repr=False)  # broker id by partition, -1 for no leader
     # This client may no longer DESCRIBE the topic; the other fields are from an earlier response.
     is_hidden: bool = False
 
 
 class ControlPlane:
-    """One cluster's control plane, as part of mirror.kafka.cluster.Cluster, which has the errors."""
+    """The control plane of one cluster. mirror.kafka.cluster.Cluster extends it and defines its errors."""
 
     def __init__(self, alias: str, java_options: Mapping[str, str], *, within_s: float = float("inf")) -> None:
-        """`within_s` bounds each call, if that is shorter than the call's own limit."""
+        """`within_s` limits each call, if it is shorter than the call's own limit."""
         self.alias = alias
         self._timeout_s, self._offsets_s = min(TIMEOUT_S, within_s), min(OFFSETS_S, within_s)
         self._clients = Clients(alias, java_options)
@@ -73,9 +73,9 @@ class ControlPlane:
         return str(self._result(self._clients.admin.describe_cluster(request_timeout=self._timeout_s)).cluster_id)
 
     def cluster_operations(self) -> frozenset[str] | None:
-        """Return the operations that this client may do on the cluster, None if unknown.
+        """Return the operations that this client may perform on the cluster; None if unknown.
 
-        Kafka's words, such as ALTER.
+        They have Kafka's names, such as ALTER.
         """
         asked = self._clients.admin.describe_cluster(
             include_authorized_operations=True, request_timeout=self._timeout_s
@@ -92,7 +92,7 @@ class ControlPlane:
         return self.described(listed)
 
     def described(self, names: Iterable[str]) -> dict[str, Topic]:
-        """Return, by name, the topics that exist and that this client may see."""
+        """Return, by name, the topics that exist and that this client may DESCRIBE."""
         if not (asked := list(names)):
             return {}
         found = {}
@@ -122,7 +122,7 @@ class ControlPlane:
         return [name for name in asked if _is_denied(answers[name])]
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:
-        """Return the settings of each topic that responds, without read-only and secret ones."""
+        """Return the settings of each readable topic, without read-only and secret settings."""
         described, failure = self._described(topics)
         if failure is not None and not described:
             raise self._clients.unavailable(failure, right="DESCRIBE_CONFIGS on the topic") from failure
@@ -175,7 +175,7 @@ class ControlPlane:
         }
 
     def without_acls(self, topics: Iterable[str]) -> list[str]:
-        """Return the topics that no ACL matches, by name, by prefix or as every topic."""
+        """Return the topics that no ACL matches: neither by name, nor by prefix, nor by wildcard."""
         found = self._acls(ResourcePatternType.ANY)
         literal = {acl.name for acl in found if acl.resource_pattern_type == ResourcePatternType.LITERAL}
         prefixes = tuple(acl.name for acl in found if acl.resource_pattern_type == ResourcePatternType.PREFIXED)
@@ -191,7 +191,7 @@ class ControlPlane:
         return list(self._result(self._clients.admin.describe_acls(wanted, request_timeout=self._timeout_s)))
 
     def remove_acls(self, acls: Iterable[Acl]) -> dict[Acl, str]:
-        """Remove ACLs from literal topic names; return the broker's objection to each or ""."""
+        """Remove ACLs from literal topic names; return the broker's objection to each, or ""."""
         filters = {_binding(AclBindingFilter, acl): acl for acl in acls}
         if not filters:
             return {}
@@ -199,7 +199,7 @@ class ControlPlane:
         return {filters[asked]: self._objection(future) for asked, future in answers.items()}
 
     def add_acls(self, acls: Iterable[Acl]) -> dict[Acl, str]:
-        """Add ACLs to literal topic names; return the broker's objection to each or ""."""
+        """Add ACLs to literal topic names; return the broker's objection to each, or ""."""
         bindings = {_binding(AclBinding, acl): acl for acl in acls}
         if not bindings:
             return {}
@@ -207,7 +207,7 @@ class ControlPlane:
         return {bindings[binding]: self._objection(future) for binding, future in answers.items()}
 
     def retention(self, topics: Iterable[str]) -> dict[str, Retention]:
-        """Return the retention of each topic that responds, brokers' defaults included."""
+        """Return the retention of each topic whose settings can be read, including broker defaults."""
         found = {}
         for topic, entries in self._described(topics)[0].items():
             deletes = "delete" in str(entries["cleanup.policy"].value)
@@ -242,7 +242,7 @@ class ControlPlane:
     def delete(self, topic: str) -> str:
         """Delete a topic; return the broker's objection or "".
 
-        Brokers remove it from their metadata a moment later.
+        Brokers remove the topic from their metadata a moment later.
         """
         answers = self._clients.admin.delete_topics([topic], request_timeout=self._timeout_s)
         return self._objection(answers[topic])
@@ -273,7 +273,7 @@ class ControlPlane:
 
 
 def _id(found: Uuid) -> str:
-    """Return a topic's id, "" if it has none: brokers before 2.8 return zero."""
+    """Return a topic's id; "" if it has none: brokers before 2.8 return zero."""
     text = str(found)
     return "" if text == _NO_ID else text
 

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode as ErrorCode
 
 from metrics.error_kind import ErrorKind
 
-# After these, what is known of leaders and brokers is old.
+# After these errors, the known leaders and brokers are outdated.
 _STALE_METADATA = frozenset(
     {
         ErrorCode.unknown_topic_or_partition,
@@ -30,7 +30,7 @@ class KafkaError(Exception):
 
     Attributes:
         is_retriable: The same request may succeed later.
-        has_stale_metadata: Leaders may have moved: ask for metadata first.
+        has_stale_metadata: Leaders may have moved: request metadata first.
     """
 
     is_retriable = False
@@ -38,7 +38,7 @@ class KafkaError(Exception):
 
 
 class BrokerError(KafkaError):
-    """The error code of a broker's response, and its subject."""
+    """The error code in a broker's response, with its subject."""
 
     def __init__(self, code: ErrorCode, what: str = "") -> None:
         super().__init__(f"{what}: {name_of(code)}" if what else name_of(code))
@@ -46,12 +46,12 @@ class BrokerError(KafkaError):
 
     @property
     def is_retriable(self) -> bool:  # type: ignore[override]
-        """True where Kafka's protocol calls the code retriable."""
+        """True if Kafka's protocol defines the code as retriable."""
         return self.code.retriable
 
     @property
     def has_stale_metadata(self) -> bool:  # type: ignore[override]
-        """True where leaders or topics have changed."""
+        """True if leaders or topics have changed."""
         return self.code in _STALE_METADATA
 
 
@@ -63,7 +63,7 @@ class NotConnectedError(KafkaError):
 
 
 class DisconnectedError(KafkaError):
-    """A connection ended before its broker answered."""
+    """A connection was closed before its broker responded."""
 
     is_retriable = True
     has_stale_metadata = True
@@ -88,16 +88,16 @@ class MalformedError(KafkaError):
     """A broker's response cannot be read."""
 
 
-SILENCES = (NotConnectedError, DisconnectedError, NoAnswerError)  # a broker that does not answer
+SILENCES = (NotConnectedError, DisconnectedError, NoAnswerError)  # a broker did not respond
 
 
 def name_of(code: ErrorCode) -> str:
-    """Return a code's name as Kafka's documentation writes it."""
+    """Return the name of a code as Kafka's documentation writes it."""
     return code.name.upper()
 
 
 def check(code: ErrorCode, what: str) -> None:
-    """Raise BrokerError where a code is an error."""
+    """Raise BrokerError if a code is an error."""
     if code is not ErrorCode.none:
         raise BrokerError(code, what)
 
@@ -115,16 +115,16 @@ _UNKNOWN_TOPIC = (
 
 
 class FetchError(Enum):
-    """The action for a partition that a broker refuses to read."""
+    """What to do with a partition that a broker refuses to read."""
 
-    OUT_OF_RANGE = auto()  # compare its position with the log's bounds
-    UNKNOWN_TOPIC = auto()  # ask whether its topic is still the same
-    PASSING = auto()  # ask for metadata, and try again
+    OUT_OF_RANGE = auto()  # compare its position with the bounds of its log
+    UNKNOWN_TOPIC = auto()  # check whether its topic is still the same
+    PASSING = auto()  # refresh the metadata, and retry
     REFUSED = auto()  # pause it
 
 
 def fetch_error(code: ErrorCode) -> FetchError:
-    """Return the meaning of an error code."""
+    """Return what to do after an error code."""
     if code is ErrorCode.offset_out_of_range:
         return FetchError.OUT_OF_RANGE
     if code in _UNKNOWN_TOPIC:
@@ -173,7 +173,7 @@ def standstill(error: BaseException) -> str:
 
 
 def knows_no_such_producer(error: BaseException | None) -> bool:
-    """Return whether the target refuses everything that this producer sends."""
+    """Return whether the target refuses everything from this producer."""
     return is_code(error, *_OF_PRODUCERS)
 
 
@@ -188,9 +188,9 @@ def is_absent(error: BaseException) -> bool:
 
 
 def may_be_of_one_record(error: BaseException | None) -> bool:
-    """Return whether one record may be the reason for a batch's refusal.
+    """Return whether a single record may be the reason for a batch's refusal.
 
-    Then the others are sent without it.
+    If so, the other records are sent without it.
     """
     return is_code(error, *_OF_ONE_RECORD)
 
@@ -211,7 +211,7 @@ def target_error_kind(error: BaseException | None) -> ErrorKind:
 
 
 def source_error_kind(code: ErrorCode) -> ErrorKind:
-    """Return the kind of the code with which the source refuses a fetch."""
+    """Return the kind of an error code with which the source refuses a fetch."""
     return ErrorKind.SOURCE_NOT_AUTHORIZED if code is ErrorCode.topic_authorization_failed else ErrorKind.OTHER
 
 

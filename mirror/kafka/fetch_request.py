@@ -1,4 +1,4 @@
-"""The request to fetch, in each of its versions."""
+"""Build a fetch request in each of its versions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mirror.kafka.protocol import CONSUMER, ApiKey
 from mirror.model.codecs import Bytes
 from mirror.model.topic_partition import TopicPartition
 
-_OLDEST, _NAMES, _IDS = 4, 12, 17  # versions: the first, the last that names topics, the last that has their ids
+_OLDEST, _NAMES, _IDS = 4, 12, 17  # versions: the first, the last with topic names, the last with topic ids
 
 Topic = str | uuid.UUID | None
 
 
 class FetchLimits(NamedTuple):
-    """The limits of a fetch, and the reader's rack (consumer settings)."""
+    """The limits of a fetch, and the consumer's rack (consumer settings)."""
 
     max_wait_ms: int
     min_bytes: int
@@ -33,9 +33,9 @@ class FetchLimits(NamedTuple):
 
 
 def fetch_request(delta: Delta, limits: FetchLimits) -> Request:
-    """Return the request for a delta, by topic ids if possible, else by name.
+    """Return the request for a delta, with topic ids if possible, else with names.
 
-    All ids must be known, and the broker must support them.
+    Ids are possible if all of them are known and the broker supports them.
     """
     return Request(
         ApiKey.FETCH,
@@ -56,7 +56,7 @@ def _wanted(delta: Delta, *, has_ids: bool) -> dict[Any, list[tuple[int, int, in
 
 
 def _forgotten(delta: Delta, *, has_ids: bool) -> dict[Any, list[int]]:
-    """Return partitions by topic. By name, a replaced topic is the wanted one."""
+    """Return partitions by topic. By name, the earlier topic of a replaced one is the same as the wanted one."""
     topics: dict[Topic, list[int]] = defaultdict(list)
     gone: Mapping[TopicPartition, FetchPosition] = {**delta.forgotten, **delta.replaced} if has_ids else delta.forgotten
     for (topic, partition), at in gone.items():
@@ -96,7 +96,7 @@ def _built(delta: Delta, limits: FetchLimits, module: ModuleType, version: int) 
             make(module.FetchTopic, topic=topic, topic_id=topic, partitions=tuple(_place(module, *at) for at in places))
             for topic, places in _wanted(delta, has_ids=has_ids).items()
         ),
-        # The message has this field from version 7 on; its class has it only if it is used.
+        # The message has this field from version 7 on; kio's class has it only in the versions that use it.
         forgotten_topics_data=tuple(
             make(module.ForgottenTopic, topic=topic, topic_id=topic, partitions=tuple(partitions))
             for topic, partitions in _forgotten(delta, has_ids=has_ids).items()

@@ -18,7 +18,7 @@ from mirror.kafka.metadata import id_text
 from mirror.kafka.protocol import CONSUMER, DEBUGGER, NO_NODE, NO_OFFSET
 from mirror.model.topic_partition import TopicPartition
 
-LEARN_EVERY_S = 2.0  # how often to refresh the leaders of partitions that are not read meanwhile
+LEARN_EVERY_S = 2.0  # how often to refresh metadata for partitions whose leader is unknown
 _SESSION_LOST = (
     ErrorCode.fetch_session_id_not_found,
     ErrorCode.invalid_fetch_session_epoch,
@@ -31,9 +31,9 @@ class Fetched(NamedTuple):
 
     Attributes:
         aborted: (producer id, first offset) of aborted transactions.
-        refusal: The broker's whole part of the response, if it has an error.
-        read_replica: The broker to read from instead, in the reader's rack (KIP-392); None if there is none.
-        diverged_at: End of the common part of the log if it diverges from what was read (KIP-320); else None.
+        refusal: The broker's response for the partition, if it has an error.
+        read_replica: The broker in the consumer's rack to read from instead (KIP-392); None if there is none.
+        diverged_at: End of the common log, if the log differs from the records read earlier (KIP-320); else None.
     """
 
     topic: str
@@ -62,30 +62,30 @@ class Source:
         return self._client.throttled_s
 
     async def open(self, topics: Iterable[str]) -> None:
-        """Connect and learn the leaders of `topics`."""
+        """Connect, and request the leaders of `topics`."""
         if self._client.metadata.brokers:
             await self._client.follow(topics)
         else:
             await self._client.open(topics)
 
     async def close(self) -> None:
-        """Close all connections at once. A half-open connection would never confirm an orderly end."""
+        """Close all connections at once. A half-open connection would never confirm an orderly close."""
         await self._client.close()
 
     async def warm(self, nodes: Iterable[int]) -> None:
-        """Open the connections the first fetches will use."""
+        """Open the connections that the first fetches will use."""
         await self._client.warm(nodes, (Purpose.DATA, Purpose.IDLE_FETCH))
 
     def knows(self, topic: str, partition: int) -> bool:
-        """Return whether a partition exists, as far as the metadata shows."""
+        """Return whether a partition exists, as far as the metadata show."""
         return self._client.metadata.has(topic, partition)
 
     def shows(self, topic: str, partition: int) -> bool:
-        """Return whether a partition exists; raise BrokerError if the cluster hides it from this client."""
+        """Return whether a partition exists; raises BrokerError if this client may not DESCRIBE it."""
         return self._client.metadata.shows(topic, partition)
 
     def topic_id(self, topic: str) -> str:
-        """Return a topic's id as librdkafka prints it, "" where none is known."""
+        """Return a topic's id as librdkafka prints it; "" if unknown."""
         return id_text(self._client.metadata.topic_id(topic))
 
     def leader(self, topic: str, partition: int) -> int | None:
@@ -110,16 +110,16 @@ class Source:
         limits: FetchLimits,
         purpose: Purpose = Purpose.DATA,
     ) -> list[Fetched]:
-        """Long-poll one broker, naming only what has changed since the last fetch.
+        """Long-poll one broker; the request names only what has changed since the last fetch.
 
         Args:
-            node: The leader of all wanted partitions, or a replica that the leaders want to be read instead.
-            wanted: Partitions, each with its position.
-            limits: How long, and how much.
-            purpose: One connection, and one session, for each; a session serves one fetch at a time.
+            node: The leader of all wanted partitions, or the replica that their leaders name instead.
+            wanted: The fetch position of each partition.
+            limits: Limits of time and size.
+            purpose: Each purpose has its own connection and session; a session serves one fetch at a time.
 
         Returns:
-            Partitions with records or errors, and others at the broker's discretion.
+            Partitions with records or errors, and possibly others.
         """
         session = self._sessions[node, purpose]
         delta = session.next(wanted)
@@ -148,7 +148,7 @@ class Source:
     async def read(
         self, node: int, wanted: Mapping[TopicPartition, FetchPosition], limits: FetchLimits
     ) -> list[Fetched]:
-        """Fetch once, without a session; return a part for each wanted partition."""
+        """Fetch once, without a session; return a result for each wanted partition."""
         has_ids = all(one.topic_id is not None for one in wanted.values())
         answer = await self._client.ask(node, fetch_request(Delta(0, NO_SESSION, wanted, {}, {}, has_ids), limits))
         check(getattr(answer, "error_code", ErrorCode.none), f"fetch from broker {node}")
@@ -165,8 +165,8 @@ class Source:
         """Return the earliest (-2) or latest (-1) offset of each partition, or its error.
 
         Args:
-            wanted: Which of the two, by partition.
-            as_replica: Return the end of the leader's log as the latest offset, which may be beyond the high watermark.
+            wanted: EARLIEST or LATEST, by partition.
+            as_replica: As the latest offset, return the leader's log end, which may be beyond the high watermark.
             isolation_level: 1: return the last stable offset as the latest one.
             within_s: Limit of a broker's response time; by default that of any request.
         """
@@ -177,7 +177,7 @@ class Source:
 
 
 def parts_of(answer: Any, names: Mapping[uuid.UUID | None, str]) -> list[Fetched]:
-    """Return a response's parts of partitions; `names` are topic names by id."""
+    """Return the results by partition in a response; `names` are topic names by id."""
     return [
         _fetched(topic, part)
         for found in answer.responses

@@ -1,7 +1,7 @@
-"""Restore lost positions from the offset map: group offsets expire or are deleted.
+"""Restore positions from the offset map if the target has lost them: group offsets expire or are deleted.
 
-A missing position does not make a partition new. The map has the last known position; the records after that are found by
-comparing the logs (mirror.replication.recovery).
+A partition without a position is not necessarily new. The map has its last known position. Later records are found by comparing
+the logs (mirror.replication.recovery).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Recalled(NamedTuple):
     """The content of the offset map's topic for a flow.
 
     Attributes:
-        positions: As a group keeps them, by remote topic and partition.
-        has_run: The topic has a record of some partition: the flow is not new, although its positions and leases may be expired.
+        positions: Positions as a group stores them, by remote topic and partition.
+        has_run: The topic has a record of a partition. Then the flow is not new, even if its positions and leases have expired.
     """
 
     positions: dict[TopicPartition, tuple[int, str]]
@@ -47,7 +47,7 @@ async def recalled(plan: FlowPlan, lacking: Collection[PlannedPartition], *, kno
     Args:
         plan: The flow.
         lacking: Partitions without a position.
-        knows_paused: Whether the group has the paused topics. If not, they are returned too, even if none is paused.
+        knows_paused: Whether the group has the paused topics. If not, they are returned too, even if no topic is paused.
 
     Raises:
         KafkaError, TimeoutError: the target does not respond.
@@ -90,7 +90,7 @@ async def recalled(plan: FlowPlan, lacking: Collection[PlannedPartition], *, kno
 async def _newest(
     target: Source, plan: FlowPlan, wanted: Mapping[TopicPartition, int]
 ) -> tuple[dict[TopicPartition, MapRecord], Paused, bool]:
-    """Return each partition's newest record, the paused topics, and whether there is any run."""
+    """Return each partition's newest record, the paused topics, and whether the topic has runs."""
     newest: dict[TopicPartition, MapRecord] = {}
     paused, has_run = Paused(), False
     place = TopicPartition(plan.offset_map_topic, 0)
@@ -109,8 +109,8 @@ async def _newest(
 def _position(assigned: PlannedPartition, record: MapRecord, end: int) -> tuple[int, str] | None:
     """Return the position that a record of the map implies, with the record's topic ids.
 
-    If the remote topic has the same id and fewer records than the map, its log was cut. Return None if the topic must be filled
-    again: the log ends before all runs of the record, or brokers have no ids.
+    If the remote topic has the same id and fewer records than the map shows, its log was cut. Return None if the topic must be
+    filled again: the log ends before all runs of the record, or brokers have no topic ids.
     """
     ids, now = TopicIds.parse(record.ids), TopicIds(assigned.topic_id, assigned.remote_id)
     is_other = bool(ids.other_than(now))

@@ -17,13 +17,13 @@ from mirror.kafka.messages import Request, make
 from mirror.kafka.protocol import ApiKey
 from mirror.model.topic_partition import TopicPartition
 
-# Brokers keep what one request commits as one batch, and refuse it whole when it is larger than message.max.bytes, 1 MiB.
+# Brokers append the offsets of one request as one batch. They refuse it if it exceeds message.max.bytes, 1 MiB.
 MOST_BYTES = 384 << 10
-_BYTES_EACH = 150  # of an offset's record and the group's name in it, without the topic's name and the metadata
+_BYTES_EACH = 150  # of an offset's record with the group name, without the topic name and the metadata
 
 COORDINATOR_S = 10.0
 STABLE_AGAIN_S = 0.02
-ANSWER_S = 10.0  # how long a coordinator may take by default, and so much longer:
+ANSWER_S = 10.0  # basic limit of a coordinator's response time; larger requests get more:
 _PER_OFFSET_S = 1 / 5_000
 _PER_BYTE_S = 1 / (64 << 10)
 _COORDINATOR_MOVES = (
@@ -39,7 +39,7 @@ Offsets = Mapping[TopicPartition, tuple[int, str]]  # offset and metadata by top
 def in_parts(
     offsets: Mapping[TopicPartition, tuple[int, str]],
 ) -> Iterator[dict[TopicPartition, tuple[int, str]]]:
-    """Yield (offset, metadata) per partition in order, as many as one request may have."""
+    """Yield (offset, metadata) per partition in order, in parts that fit one request."""
     part: dict[TopicPartition, tuple[int, str]] = {}
     size = 0
     for place, at in offsets.items():
@@ -61,7 +61,7 @@ def size_of(place: TopicPartition, at: tuple[int, str]) -> int:
 async def patiently(request: Callable[[], Awaitable[Answer]], *, within_s: float = COORDINATOR_S) -> Answer:
     """Retry a request to a group's coordinator until it can respond.
 
-    It may move or load, or the cluster may still create its offsets topic.
+    The coordinator may move or load, or the cluster may still create its offsets topic.
     """
     deadline = time.monotonic() + within_s
     while True:
@@ -74,11 +74,11 @@ async def patiently(request: Callable[[], Awaitable[Answer]], *, within_s: float
 
 
 def offsets_in(answer: Any, group: str) -> dict[TopicPartition, tuple[int, str]]:
-    """Return (offset, metadata) of each partition that has an offset in an OffsetFetch response.
+    """Return (offset, metadata) of each partition in an OffsetFetch response that has an offset.
 
     Raises:
-        BrokerError: the coordinator refuses, or one of its partitions does. A refusal lists no partitions; without this check, a
-            group whose coordinator loads would look like one without offsets.
+        BrokerError: the coordinator refuses the group or one of its partitions. A refusal lists no partitions: without this
+            check, a group whose coordinator is loading would look like a group without offsets.
     """
     check(getattr(answer, "error_code", ErrorCode.none), group)
     found = {}
@@ -91,7 +91,7 @@ def offsets_in(answer: Any, group: str) -> dict[TopicPartition, tuple[int, str]]
 
 
 class GroupOffsets:
-    """Reads and commits on one cluster.
+    """Reads and commits group offsets on one cluster.
 
     Every call raises KafkaError if the cluster refuses or does not respond.
     """
@@ -100,15 +100,15 @@ class GroupOffsets:
         """Take a client.
 
         Args:
-            client: No other object uses its connections to coordinators.
-            answer_s: Limit of the response time of a small request.
+            client: A client whose coordinator connections no other object uses.
+            answer_s: Limit of the response time for a small request.
         """
         self._client = client
         self._answer_s = answer_s
 
     @classmethod
     async def connected(cls, options: ClientOptions) -> Self:
-        """Return an instance whose client is closed by `close`."""
+        """Return an instance with its own client, which `close` closes."""
         return cls(await Client.opened(options))
 
     async def close(self) -> None:
@@ -118,7 +118,7 @@ class GroupOffsets:
     async def commit(self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Commit (offset, metadata) per partition in order; the broker appends each request as one write.
 
-        The broker leaves out partitions of deleted topics.
+        The broker skips partitions of deleted topics.
         """
         for part in in_parts(offsets):
             await self._commit(group, part)
@@ -134,12 +134,12 @@ class GroupOffsets:
     async def committed(
         self, group: str, wanted: Iterable[TopicPartition] | None = None, *, is_stable: bool = False
     ) -> dict[TopicPartition, tuple[int, str]]:
-        """Return (offset, metadata) of each partition, by default of all, that has a committed offset.
+        """Return (offset, metadata) of each partition that has a committed offset.
 
         Args:
             group: The consumer group.
             wanted: Partitions, None for all.
-            is_stable: Wait for a transaction that is being committed, instead of returning the offsets before it. The wait
+            is_stable: If a transaction is being committed, wait for it instead of returning the earlier offsets. The wait
                 is short only if the caller has fenced the transaction's producer.
 
         Raises:
@@ -168,13 +168,13 @@ class GroupOffsets:
                     node = await self._client.coordinator(CoordinatorType.GROUP, group)
                     return await self._client.ask(node, request, Purpose.COORDINATION)
             except TimeoutError as error:
-                # The connection may be half-open. What is in flight must not arrive after we have given it up.
+                # The connection may be half-open. A request in flight must not arrive after we have given it up.
                 self._client.abort(purpose=Purpose.COORDINATION)
                 raise NoAnswerError(f"no answer within {within_s:.0f} s") from error
 
     @contextmanager
     def _asked_again(self, group: str) -> Iterator[None]:
-        """If this request fails, let the next one look up the coordinator."""
+        """If this request fails, make the next one look up the coordinator."""
         try:
             yield
         except KafkaError:
@@ -183,7 +183,7 @@ class GroupOffsets:
 
 
 async def commit_with_metadata(offsets: GroupOffsets, group: str, wanted: Offsets) -> None:
-    """Commit offsets with their readers' metadata, or without it if it is too long."""
+    """Commit offsets with their consumers' metadata, or without metadata that are too long."""
     try:
         await offsets.commit(group, wanted)
     except BrokerError as error:
@@ -202,7 +202,7 @@ def _commit(group: str, offsets: Mapping[TopicPartition, tuple[int, str]]) -> Re
 
 
 def offset_fetch(group: str, places: Mapping[str, list[int]] | None, *, is_stable: bool = False) -> Request:
-    """Return the request for a group's offsets; `places` None: all.
+    """Return the request for a group's offsets; `places` None means all.
 
     Before Kafka 2.5, `is_stable` has no effect.
     """

@@ -1,4 +1,4 @@
-"""Read topics as a member of a consumer group, by confluent-kafka."""
+"""Read topics as a member of a consumer group, with confluent-kafka."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirror.errors import MirrorError
 from mirror.kafka.clients import quiet_logger
 from mirror.kafka.login_relay import librdkafka_options
 
-SESSION_MS = 10_000  # a member that was killed leaves the group by then
+SESSION_MS = 10_000  # after this time, a killed member leaves the group
 LOOK_S = 0.1
 MOST = 2_000  # records at a time
 
@@ -21,7 +21,7 @@ def read_in_group(
 ) -> Iterator[list[Message]]:
     """Join a group, and yield the records of its topics until `stop` is set. Then leave the group.
 
-    The group starts at the log start. It commits records when the next ones are asked for, or when it leaves.
+    The group starts at the log start. It commits records when the caller requests the next ones, or when it leaves.
 
     Raises:
         MirrorError: the cluster refuses the group, or a commit.

@@ -1,7 +1,7 @@
 """Read the consumer groups of one cluster: their offsets, and the owner of each partition.
 
 Groups of the newer protocol (KIP-848, `group.protocol=consumer`) have a separate request: the older request reports them as
-dead. A refusal is never taken for a group without offsets (docs/adr/0014).
+dead. A refusal never counts as a group without offsets (docs/adr/0014).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import level_once
 
 WITHIN_S = 15.0
-AT_ONCE = 16  # groups asked for at the same time
+AT_ONCE = 16  # groups read concurrently
 
-CONSUMERS = ("consumer", "")  # protocol types of consumer groups; "" of groups that never had members
-OTHER_TYPES = ("streams", "share")  # of groups of Kafka Streams (KIP-1071), and of share groups (KIP-932)
+CONSUMERS = ("consumer", "")  # protocol types of consumer groups; "" for a group that never had members
+OTHER_TYPES = ("streams", "share")  # protocol types of Kafka Streams (KIP-1071) and of share groups (KIP-932)
 READERS = (*CONSUMERS, *OTHER_TYPES)
-DEAD = "Dead"  # state of a deleted group; or of a listed one that has KIP-848's protocol
-UNKNOWN = "Unknown"  # state of such a group whose members read topics that may not be seen
-HIDDEN = "hidden"  # state of a group that is listed and may not be read: no broker calls one so
+DEAD = "Dead"  # state of a deleted group, or of a listed KIP-848 group
+UNKNOWN = "Unknown"  # state of a KIP-848 group whose members read topics that this client may not see
+HIDDEN = "hidden"  # state of a listed group that this client may not read; no broker uses this name
 UNSUPPORTED = "unsupported"  # state of a group of another type, whose offsets are not read
-EARLIER_MARK = "mirrored"  # metadata of offsets that earlier versions of the mirror have set
+EARLIER_MARK = "mirrored"  # metadata of offsets that earlier versions of the mirror set
 
 
 log = logging.getLogger("mirror")
@@ -50,18 +50,18 @@ class Group:
     state: str
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     owners: Mapping[TopicPartition, str] = field(default_factory=dict)
-    metadata: Mapping[TopicPartition, str] = field(default_factory=dict)  # of the offsets that have any
+    metadata: Mapping[TopicPartition, str] = field(default_factory=dict)  # without empty metadata
     kind: str = ""  # protocol type of a group that is UNSUPPORTED
 
     def has_earlier_mark(self, place: TopicPartition) -> bool:
-        """Return whether the offset is an earlier version's, and no reader has committed since."""
+        """Return whether an earlier version set the offset, and no consumer has committed since."""
         return self.metadata.get(place) == EARLIER_MARK
 
 
 def warn_of_left_out(groups: Iterable[Group], cluster: str, logged: set[str]) -> None:
-    """Warn once of each group that cannot be read or followed.
+    """Log once each group that cannot be read or followed.
 
-    `logged` holds the groups of earlier warnings.
+    `logged` holds the groups that were logged earlier.
     """
     for group in groups:
         reasons = {
@@ -96,7 +96,7 @@ async def read_groups(
 
 
 async def read_groups_once(java_options: Mapping[str, str], wanted: Callable[[str], bool]) -> list[Group]:
-    """Return the same by a client that is closed after it."""
+    """Return the same with a client that is closed afterwards."""
     client = await Client.opened(client_options(java_options))
     try:
         return await read_groups(client, wanted)
@@ -139,7 +139,7 @@ async def _group(client: Client, name: str) -> Group:
 async def _of_newer_protocol(client: Client, group: Group) -> Group:
     """Return a group with the state and owners of KIP-848's protocol.
 
-    UNKNOWN if this client may not see all of it.
+    Its state is UNKNOWN if this client may not see all of the group.
     """
     node = await client.coordinator(CoordinatorType.GROUP, group.name)
     if not await client.speaks(node, ApiKey.CONSUMER_GROUP_DESCRIBE, 0, Purpose.COORDINATION):
@@ -148,7 +148,7 @@ async def _of_newer_protocol(client: Client, group: Group) -> Group:
     if described.error_code in _NOT_SHOWN:
         return replace(group, state=UNKNOWN)
     if described.error_code is ErrorCode.group_id_not_found:
-        return group  # it is of the older protocol, and was deleted meanwhile
+        return group  # the group has the older protocol, and was deleted meanwhile
     check(described.error_code, group.name)
     owners = {
         TopicPartition(topic.topic_name, partition): _owner(member.client_id, member.client_host)
@@ -192,7 +192,7 @@ def _owner(client_id: str, host: str) -> str:
 
 
 def _assigned(assignment: bytes) -> list[tuple[str, tuple[int, ...]]]:
-    """Return a member's topics and partitions; nothing for another protocol or no assignment."""
+    """Return a member's topics and partitions; empty for another protocol or no assignment."""
     if len(assignment) <= _VERSION_BYTES:
         return []
     try:
@@ -202,9 +202,9 @@ def _assigned(assignment: bytes) -> list[tuple[str, tuple[int, ...]]]:
     return [(one.topic, one.partitions) for one in found.assigned_partitions or ()]
 
 
-_IDLE = ("Empty", "Dead", "")  # states of a group without active readers
+_IDLE = ("Empty", "Dead", "")  # states of a group without active consumers
 
 
 def is_idle(group_state: str) -> bool:
-    """Return whether a group on the target may be moved: it has no active reader."""
+    """Return whether a group on the target may be moved: it has no active consumer."""
     return group_state in _IDLE

@@ -33,14 +33,14 @@ WRITE_S = 20.0
 REQUEST_BYTES = 1 << 20
 FIRST_GROUP_S = 30.0  # a cluster's first group waits for its offsets topic, which may be queued after many new topics
 WITHIN_S = 60.0
-NEW_TOPIC_S, LOOKS_S = 2.0, 0.1  # how long the brokers may take to lead a new topic, and between two looks
+NEW_TOPIC_S, LOOKS_S = 2.0, 0.1  # how long a new topic may have no leader, and the pause between checks
 BOUNDS_S = 5.0  # limit for a broker that does not respond
 
 Answer = TypeVar("Answer")
 
 
 def answered(question: Coroutine[Any, Any, Answer], *, cluster: str, what: str) -> Answer:
-    """Wait for a request to one cluster (by its alias).
+    """Wait for a request to one cluster, given by its alias.
 
     Raises:
         ClusterUnavailable: "cluster A: `what` (reason)."
@@ -57,12 +57,12 @@ def answered(question: Coroutine[Any, Any, Answer], *, cluster: str, what: str) 
 async def read_topic(
     options: ClientOptions, topic: str, start: int, partition: int = 0
 ) -> AsyncIterator[tuple[int, Record]]:
-    """Yield (offset, record) of a partition from `start` to its present end, if it exists.
+    """Yield (offset, record) of an existing partition, from `start` to its current end.
 
-    It starts at the log start if `start` is not in the log.
+    If `start` is not in the log, start at the log start.
 
     Raises:
-        KafkaError: the cluster does not respond, or hides the topic from this client.
+        KafkaError: the cluster does not respond, or this client may not DESCRIBE the topic.
     """
     cluster, place = Source(options), TopicPartition(topic, partition)
     try:
@@ -77,7 +77,7 @@ async def read_topic(
 async def read_followed(
     cluster: Source, place: TopicPartition, start: int, *, patience_s: float = 0.0
 ) -> AsyncIterator[tuple[int, Record]]:
-    """Do as `read_topic`, with an open client that already follows the topic."""
+    """Read like `read_topic`, with an open client that already follows the topic."""
     first, end = (
         await _bound(cluster, place, EARLIEST, patience_s=patience_s),
         await _bound(cluster, place, LATEST, patience_s=patience_s),
@@ -85,7 +85,7 @@ async def read_followed(
     offset = start if first <= start <= end else first
     while offset < end:
         part = await read_part(cluster, place, offset, COMMITTED)
-        if part.error is ErrorCode.offset_out_of_range:  # deleted meanwhile
+        if part.error is ErrorCode.offset_out_of_range:  # the records were deleted meanwhile
             offset = max(offset + 1, await _bound(cluster, place, EARLIEST, patience_s=patience_s))
             continue
         check(part.error, f"{place[0]}-{place[1]}")
@@ -99,7 +99,7 @@ async def read_followed(
 
 
 async def _bound(cluster: Source, place: TopicPartition, at: int, *, patience_s: float) -> int:
-    """Return the bound of a log; retry while the topic has no leader."""
+    """Return the start or end of a log; retry while the topic has no leader."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + patience_s
     while True:
@@ -125,7 +125,7 @@ async def read_checkpoints(options: ClientOptions, topic: str) -> tuple[list[Che
 
 
 async def partitions_of(options: ClientOptions, topic: str) -> list[int]:
-    """Return a topic's partitions; none if there is no topic."""
+    """Return a topic's partitions; empty if the topic does not exist."""
     client = await Client.opened(options, [topic])
     try:
         client.metadata.shows(topic, 0)
@@ -149,7 +149,7 @@ async def ends(options: ClientOptions, places: Iterable[TopicPartition]) -> dict
 
 
 async def starts(options: ClientOptions, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the log-start offset of each partition whose leader responds."""
+    """Return the log-start offset of each partition whose leader responds in time."""
     return await _bounds(options, places, EARLIEST)
 
 
@@ -167,17 +167,17 @@ async def _bounds(options: ClientOptions, places: Iterable[TopicPartition], at: 
 
 
 class TopicsById:
-    """Recognizes by their ids topics that were deleted and created again."""
+    """Recognizes topics that were deleted and created again, by their ids."""
 
     def __init__(self, flow: str) -> None:
-        """`flow` names the flow that the topics belong to, in the log."""
+        """`flow`: name of the topics' flow, for the log."""
         self._flow = flow
         self._ids: dict[str, str] = {}
 
     def is_another(self, cluster: Target, topic: str) -> bool:
-        """Return whether the topic has another id than before; False if either is unknown.
+        """Return whether the topic has another id than before; False if either id is unknown.
 
-        `register` stores the id once the topic has all records again.
+        `register` stores the new id as soon as the topic has all records again.
         """
         now = cluster.topic_id(topic)
         if not now or self._ids.get(topic, now) == now:
@@ -186,14 +186,14 @@ class TopicsById:
         return True
 
     def register(self, cluster: Target, topic: str) -> None:
-        """Remember the id that the topic has now."""
+        """Store the current id of the topic."""
         if now := cluster.topic_id(topic):
             self._ids[topic] = now
 
 
 @asynccontextmanager
 async def writer(client: Mapping[str, str], topics: Iterable[str]) -> AsyncIterator[Target]:
-    """Open a producer from Java properties for `topics`; closed at the end."""
+    """Open a producer for `topics` from Java properties; close it at the end."""
     target = Target(client_options(client), request_bytes=REQUEST_BYTES)
     try:
         await target.open(topics)
@@ -203,7 +203,7 @@ async def writer(client: Mapping[str, str], topics: Iterable[str]) -> AsyncItera
 
 
 async def write(target: Target, topic: str, records: Iterable[tuple[bytes, bytes | None]], partition: int = 0) -> None:
-    """Write records to a partition of a topic and wait until it has them all."""
+    """Write records to a partition of a topic, and wait until all are acknowledged."""
     for batch in of_values(records, timestamp_ms=int(now_ms())):
         if not target.knows(topic, partition):
             raise KafkaError(f"topic {topic} does not exist")

@@ -17,10 +17,10 @@ Answer = TypeVar("Answer")
 
 
 class KeptClient:
-    """Runs requests to one cluster. Its client stays open until it is closed or unreferenced.
+    """Runs requests to one cluster. The client stays open until the KeptClient is closed or garbage-collected.
 
     Attributes:
-        turn: Held by a request that needs the metadata of topics: the client follows those of one request at a time.
+        turn: Held by each request that needs topic metadata: the client follows the topics of one request at a time.
     """
 
     def __init__(self, java_options: Mapping[str, str]) -> None:
@@ -31,15 +31,15 @@ class KeptClient:
         self._opening = asyncio.Lock()
 
     def ask(self, question: Callable[[Client], Awaitable[Answer]], *, within_s: float) -> Answer:
-        """Return the cluster's response.
+        """Run a request to the cluster and return the response.
 
         Raises:
-            KafkaError, OSError, ClientError: it does not respond in time, or refuses; a property cannot be honoured.
+            KafkaError, OSError, ClientError: the cluster does not respond in time, or refuses; a property is not supported.
         """
         return background.run(self.asked(question, within_s=within_s))
 
     async def asked(self, question: Callable[[Client], Awaitable[Answer]], *, within_s: float) -> Answer:
-        """Do the same, awaited on the background loop."""
+        """Do the same as `ask`, awaited on the background loop."""
         try:
             async with asyncio.timeout(within_s):
                 return await question(await self.following((), time.monotonic() + within_s))
@@ -51,9 +51,9 @@ class KeptClient:
             raise
 
     async def following(self, topics: Collection[str], until_s: float) -> Client:
-        """Return the client, connected, with the metadata of topics.
+        """Return the client, connected, with the metadata of these topics.
 
-        For the background loop; hold `turn` if there are topics.
+        For the background loop. If there are topics, the caller must hold `turn`.
 
         Raises:
             KafkaError, OSError: the cluster does not respond by `until_s`, or refuses.
@@ -73,7 +73,7 @@ class KeptClient:
         return client
 
     def close(self) -> None:
-        """Close the connections; the next question opens others."""
+        """Close the connections; the next request opens new ones."""
         client, self._client = self._client, None
         if client is not None:
             _close(client)

@@ -1,4 +1,4 @@
-"""Read record batches back from a log: a bounded piece of one partition, whole."""
+"""Read a bounded number of record batches from the log of one partition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirror.model import record_batches
 from mirror.model.record_batches import Batch
 from mirror.model.topic_partition import TopicPartition
 
-MOST_BYTES = 64 << 20  # about what is written between two commits at full speed
+MOST_BYTES = 64 << 20  # about what one partition writes between two commits at full speed
 FETCH_BYTES = 4 << 20
 FETCH_WAIT_MS = 200
 
@@ -22,11 +22,11 @@ Sifted = Callable[[list[Batch]], Awaitable[list[Batch]]]
 
 
 class TooMuchError(Exception):
-    """The request is for more than is read at once."""
+    """The request is for more bytes than may be read at once."""
 
 
 def records_from(batches: list[Batch], start: int) -> int:
-    """Return how many records of batches are at or after an offset."""
+    """Return how many records in the batches are at or after an offset."""
     return sum(max(0, min(batch.count, batch.last_offset - start + 1)) for batch in batches if not batch.is_control)
 
 
@@ -43,16 +43,16 @@ async def read_batches(
     """Read batches from an offset until they have `records` records, or the log ends.
 
     Args:
-        log_of: The cluster; its metadata must know the topic.
+        log_of: Client of the cluster; its metadata must include the topic.
         place: Topic and partition.
         start: Offset to start at; the first batch may start before it.
-        records: How many are wanted; records of aborted transactions do not count under read_committed.
-        isolation_level: As in a fetch request: 1 for committed records only; batches of aborted transactions are empty.
-        sifted: Returns those of some batches that count and are returned; None: all.
-        counted: Returns how many of the wanted records some batches have from an offset on.
+        records: Number of wanted records; with read_committed, records of aborted transactions do not count.
+        isolation_level: As in a fetch request: with 1, only committed records; batches of aborted transactions are empty.
+        sifted: Filters the batches: the returned ones count; None: all count.
+        counted: Returns how many wanted records are in the batches from an offset.
 
     Raises:
-        TooMuchError: more than MOST_BYTES.
+        TooMuchError: the records exceed MOST_BYTES.
         KafkaError: errors of the client, or a refusal of the leader.
     """
     found: list[Batch] = []
@@ -80,7 +80,7 @@ async def read_batches(
 
 
 async def read_part(log_of: Source, place: TopicPartition, offset: int, isolation_level: int) -> Fetched:
-    """Return the batches of one fetch of a partition from an offset on; raise KafkaError."""
+    """Return the batches of one fetch of a partition from an offset; raises KafkaError."""
     node = log_of.leader(*place)
     if node is None:
         raise BrokerError(ErrorCode.leader_not_available, f"{place[0]}-{place[1]}")

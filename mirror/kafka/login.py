@@ -1,4 +1,4 @@
-"""Log in to a broker by the messages of SASL. Nothing here logs or raises a secret."""
+"""Log in to a broker with SASL messages. No secret appears in a log line or an error."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 from mirror.config.sasl import Kerberos, Login
 from mirror.kafka.errors import LoginError
 
-Exchange = Callable[[bytes], Awaitable[bytes]]  # sends one message of the mechanism, and returns the broker's
+Exchange = Callable[[bytes], Awaitable[bytes]]  # sends one message of the mechanism, and returns the broker's message
 
-_SEPARATOR = "\x01"  # of OAUTHBEARER (RFC 7628)
-_NO_LAYER = b"\x01\0\0\0"  # of GSSAPI (RFC 4752, 3.1): nothing is wrapped after the login, which TLS is for
+_SEPARATOR = "\x01"  # between the fields of OAUTHBEARER (RFC 7628)
+_NO_LAYER = b"\x01\0\0\0"  # of GSSAPI (RFC 4752, 3.1): no message is wrapped after the login; TLS protects the data
 _LAYER_BYTES = 4
 
 
 async def log_in(login: Login, host: str, exchange: Exchange) -> None:
-    """Exchange the messages of a mechanism.
+    """Log in by exchanging the messages of a mechanism.
 
     Args:
-        login: Its mechanism is one that mirror.config.sasl accepts.
-        host: The broker's name, for which a ticket is requested (GSSAPI).
+        login: The credentials; mirror.config.sasl has checked the mechanism.
+        host: Host name of the broker, for which a ticket is requested (GSSAPI).
         exchange: Raises LoginError if the broker refuses.
 
     Raises:
-        LoginError: the broker refuses, or does not prove that it knows the password (SCRAM) or
-            key (GSSAPI), or there is no ticket for it.
+        LoginError: the broker rejects the login or fails to prove its identity (SCRAM, GSSAPI), or no ticket for the broker
+            exists.
         OSError: there is no token (mirror.config.oauth).
     """
     if login.mechanism.startswith("SCRAM"):
@@ -60,13 +60,13 @@ async def _oauth(login: Login, exchange: Exchange) -> None:
     token = await login.tokens.token()
     extensions = "".join(f"{_SEPARATOR}{key}={value}" for key, value in login.tokens.extensions().items())
     answer = await exchange(f"n,,{_SEPARATOR}auth=Bearer {token}{extensions}{_SEPARATOR * 2}".encode())
-    if answer:  # a refusal in JSON; the broker waits for this to say so by its error code
+    if answer:  # a refusal in JSON; the broker sends its error code after the next message
         await exchange(_SEPARATOR.encode())
         raise LoginError("OAUTHBEARER: the broker refuses the token")
 
 
 async def _gssapi(kerberos: Kerberos, host: str, exchange: Exchange) -> None:
-    """Log in with a ticket (RFC 4752). A thread requests it from the key distribution center."""
+    """Log in with a ticket (RFC 4752). A separate thread requests the ticket from the key distribution center."""
     from gssapi.exceptions import GSSError
 
     answer: bytes | None = None
@@ -84,7 +84,7 @@ async def _gssapi(kerberos: Kerberos, host: str, exchange: Exchange) -> None:
 
 
 def _context(kerberos: Kerberos, host: str) -> Any:
-    """Return a new security context. Tickets of a keytab stay in this process's memory."""
+    """Return a new security context. Tickets from a keytab stay in the memory of this process."""
     import gssapi
 
     keeper = {}

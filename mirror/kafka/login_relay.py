@@ -1,8 +1,8 @@
-"""Log in for librdkafka, whose Python packages lack GSSAPI: a relay between it and the brokers.
+"""Relay librdkafka's connections and log in for it, because its Python packages lack GSSAPI.
 
 librdkafka connects to the loopback interface with a password that only this process knows. The relay connects to the broker,
-over TLS if required, logs in with a ticket, and forwards both sides' data. It changes only responses that name brokers: there
-the relay writes the addresses of its listeners.
+over TLS if required, logs in with a ticket, and forwards data in both directions. It changes only responses that name brokers:
+it replaces the brokers' addresses with its own.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from mirror.kafka.protocol import ApiKey
 from mirror.runtime import background
 
 HERE, NAME = "127.0.0.1", "relay"
-WITHIN_S = 3_600.0  # librdkafka has its own time limits, and ends its connection
-ADMITTED_WITHIN_S = 3 * CONNECT_S  # librdkafka gives up at 30 s, too
-UNDER_WAY = 64  # requests of a connection
-FIRST_BYTES = 1 << 16  # of a request of whom we do not know yet
+WITHIN_S = 3_600.0  # librdkafka has its own time limits, and closes its connection
+ADMITTED_WITHIN_S = 3 * CONNECT_S  # librdkafka gives up after 30 s, too
+UNDER_WAY = 64  # most requests in flight per connection
+FIRST_BYTES = 1 << 16  # largest request from a client that is not authenticated yet
 _HEAD = struct.Struct(">hhi")  # API key, version, correlation id
 _SIZE = struct.Struct(">i")
 _NAMES_BROKERS = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER}
-# The highest versions that are let through: what kio reads of the answers with addresses, and of Fetch what does not
-# name a new leader's address (KIP-951). No client of librdkafka produces through the relay.
+# The highest versions that the relay allows: those in which kio reads the responses with addresses, and a Fetch response does
+# not name a new leader's address (KIP-951). No librdkafka client produces through the relay.
 _HIGHEST: dict[int, int] = {
     ApiKey.FETCH: 15,
     ApiKey.METADATA: 13,
@@ -57,7 +57,7 @@ def librdkafka_options(java: Mapping[str, str]) -> dict[str, Any]:
     """Return the configuration for confluent_kafka's clients; with GSSAPI, start a relay for them.
 
     Raises:
-        ClientError: A property cannot be honoured.
+        ClientError: a property is not supported.
     """
     options = client_options(java)
     if options.login is None or options.login.kerberos is None:
@@ -67,22 +67,22 @@ def librdkafka_options(java: Mapping[str, str]) -> dict[str, Any]:
 
 @cache
 def _relay(java: tuple[tuple[str, str], ...], pid: int) -> LoginRelay:
-    """Return the relay of a cluster for all clients of this process. A fork needs another."""
+    """Return the relay of a cluster for all clients of this process. A forked process needs its own relay."""
     return LoginRelay(client_options(dict(java)))
 
 
 class LoginRelay:
-    """A relay to one cluster, in the background (mirror.runtime.background), until the process ends.
+    """A relay to one cluster. It runs in the background (mirror.runtime.background) until the process ends.
 
     Attributes:
-        relayed: librdkafka's addresses and login for it.
+        relayed: The addresses and the login with which librdkafka connects to the relay.
     """
 
     def __init__(self, options: ClientOptions) -> None:
         """Listen."""
         self._options = options
         self._secret = secrets.token_urlsafe(32)
-        self._ports: dict[tuple[str, int], int] = {}  # by the broker's address
+        self._ports: dict[tuple[str, int], int] = {}  # local port by the broker's address
         self._opening = asyncio.Lock()
         bootstrap = background.run(self._listen())
         self.relayed = Relayed(bootstrap, NAME, self._secret)
@@ -95,7 +95,7 @@ class LoginRelay:
         return tuple(found)
 
     async def _port_of(self, host: str, port: int) -> int:
-        """Return the local address of a broker, and listen on it."""
+        """Return the local port for a broker; listen on it."""
         async with self._opening:
             if (host, port) not in self._ports:
                 server = await asyncio.start_server(lambda r, w: self._serve(host, port, r, w), HERE, 0)
@@ -103,7 +103,7 @@ class LoginRelay:
             return self._ports[host, port]
 
     async def _serve(self, host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection of librdkafka's, up to the end of either side."""
+        """Serve one connection of librdkafka until either side closes it."""
         passage = _Passage(_Broker(host, port, self._options), reader, writer, self._secret, self._renamed)
         try:
             await passage.run()
@@ -121,22 +121,22 @@ class LoginRelay:
         return await self._moved(message)
 
     async def _moved(self, broker: Any) -> Any:
-        if not broker.host or broker.port <= 0:  # of an error
+        if not broker.host or broker.port <= 0:  # the response is an error
             return broker
         return replace(broker, host=HERE, port=await self._port_of(broker.host, broker.port))
 
 
 class _Broker:
-    """The connection to a broker; another one takes over before its login runs out."""
+    """The connection to a broker. A new one replaces it before its login expires."""
 
     def __init__(self, host: str, port: int, options: ClientOptions) -> None:
         self._host, self._port = host, port
         self._options = options
         self._connection: Connection | None = None
-        self._before: list[Connection] = []  # whose login has run out; answers may yet come
+        self._before: list[Connection] = []  # their logins have expired; responses may still arrive
 
     async def open(self) -> Connection:
-        """Return a connection that is not logged in."""
+        """Open a connection and return it before the login."""
         self._connection = await self._connected(replace(self._options, login=None))
         return self._connection
 
@@ -198,7 +198,7 @@ class _Passage:
         self._under_way: asyncio.Queue[_Passed] = asyncio.Queue(UNDER_WAY)
 
     async def run(self) -> None:
-        """Authenticate librdkafka, then forward both sides' data until one ends; raise its error."""
+        """Authenticate librdkafka, then forward data in both directions until one side ends; raise its error."""
         async with asyncio.timeout(ADMITTED_WITHIN_S):
             await self._admit(await self._broker.open())
         self._most_bytes = MOST_FRAME_BYTES
@@ -207,16 +207,16 @@ class _Passage:
             both.create_task(self._answer())
 
     def close(self) -> None:
-        """End both sides."""
+        """Close both sides."""
         self._broker.close()
         self._writer.transport.abort()
 
     async def _admit(self, broker: Connection) -> None:
-        """Respond to librdkafka's first requests, up to its login, which the relay uses too.
+        """Respond to librdkafka's first requests, up to its login, which also triggers the relay's login.
 
         Raises:
-            _NotAllowed: It is not librdkafka of this process.
-            KafkaError: The broker refuses the login.
+            _NotAllowed: the client is not librdkafka in this process.
+            KafkaError: the broker refuses the login.
         """
         api: int = ApiKey.API_VERSIONS
         while api != ApiKey.SASL_AUTHENTICATE:

@@ -1,4 +1,4 @@
-"""Encode requests and decode responses. The messages are kio's; the frame around them is ours.
+"""Encode requests and decode responses: kio has the message classes, this module the frames.
 
 A `Request` has no version yet: it is built in the highest version that both this client and the broker support.
 Layout of frame and headers: https://kafka.apache.org/protocol, "Protocol Primitives" and "Requests Headers".
@@ -39,12 +39,12 @@ class Request:
     """A request whose version is still open.
 
     Attributes:
-        api: Its key in Kafka's protocol.
-        lowest: First version that has the fields it needs.
+        api: API key of the request.
+        lowest: First version that has the required fields.
         highest: Last version that this client supports.
-        build: Makes the message from kio's module of a version (see `make`).
-        waits_s: Time for which the request allows the broker to delay its response.
-        packs: Writes the message of some versions itself (mirror.kafka.packing); None for the others.
+        build: Makes the message, given kio's module of a version (see `make`).
+        waits_s: Time for which the request allows the broker to delay the response.
+        packs: Encodes the message itself in some versions (mirror.kafka.packing); returns None in the others.
     """
 
     api: ApiKey
@@ -56,7 +56,7 @@ class Request:
 
 
 def make(kind: type[Message], /, **values: Any) -> Message:
-    """Make a message; values that its version has no field for are left out."""
+    """Make a message. Values without a field in this version are dropped."""
     known: frozenset[str] = _field_names(kind)  # type: ignore[arg-type]  # a class is hashable
     return kind(**{name: value for name, value in values.items() if name in known})
 
@@ -85,12 +85,12 @@ def _message_in(module: ModuleType, which: EntityType) -> Any:
 
 
 def _has_tags(api: int, kind: Any) -> bool:
-    return bool(kind.__flexible__) and api != ApiKey.API_VERSIONS  # its response must be readable for every client
+    return bool(kind.__flexible__) and api != ApiKey.API_VERSIONS  # every client must be able to read its response
 
 
 @cache
 def answers(api: int, version: int) -> ModuleType:
-    """Return kio's module of a version's response."""
+    """Return kio's module of a response in one version."""
     return load_payload_module(api, version, EntityType.response)
 
 
@@ -114,7 +114,7 @@ def negotiate_version(request: Request, api_versions: Mapping[int, tuple[int, in
         api_versions: The broker's lowest and highest version by API key.
 
     Raises:
-        UnsupportedError: no version is supported by both.
+        UnsupportedError: no version is supported by both sides.
     """
     lowest, highest = api_versions.get(request.api, (0, -1))
     version = min(highest, request.highest)
@@ -150,10 +150,10 @@ def decoded(api: int, version: int, frame: memoryview | bytes) -> Any:
     Args:
         api: The request's API key.
         version: The request's version.
-        frame: The response, from its correlation id on.
+        frame: The response, starting with its correlation id.
 
     Raises:
-        MalformedError: it cannot be decoded.
+        MalformedError: the response cannot be decoded.
     """
     if api == ApiKey.API_VERSIONS and frame[_ID_BYTES : _ID_BYTES + 2] == _UNSUPPORTED:
         version = 0  # brokers before 2.4 respond in version 0, which every client can read
@@ -166,7 +166,7 @@ def decoded(api: int, version: int, frame: memoryview | bytes) -> Any:
 
 
 def answered(api: int, correlation: int, message: Any) -> bytes:
-    """Return a response's frame without its size, as a broker sends it."""
+    """Return the frame of a response without its size field, as a broker sends it."""
     out = BytesIO()
     _writer(type(message))(out, message)  # type: ignore[arg-type]
     tags = _NO_TAGS if _has_tags(api, message) else b""
@@ -174,10 +174,10 @@ def answered(api: int, correlation: int, message: Any) -> bytes:
 
 
 def request_of(frame: bytes) -> Any:
-    """Return a request, as a broker reads it; its frame is without the size.
+    """Decode a request as a broker does; the frame has no size field.
 
     Raises:
-        MalformedError: it is none.
+        MalformedError: the frame is not a request.
     """
     api, version, _, length = _UNSIZED.unpack_from(frame)
     read, has_tags = _request_reader(api, version)

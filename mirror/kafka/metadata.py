@@ -30,8 +30,8 @@ class PartitionState(NamedTuple):
 
     Attributes:
         leader: Node id; None if there is no leader now.
-        epoch: Of the leader, -1 if the broker does not report it.
-        in_sync: How many replicas are in sync, the leader included.
+        epoch: Epoch of the leader, -1 if the broker does not report it.
+        in_sync: Number of in-sync replicas, including the leader.
     """
 
     leader: int | None
@@ -48,13 +48,13 @@ class TopicState:
 
 
 def id_text(topic_id: uuid.UUID | None) -> str:
-    """Return a topic's id in librdkafka's notation, which positions have; "" if there is none."""
+    """Return a topic's id in librdkafka's notation, which positions use; "" if there is none."""
     return "" if topic_id is None else b64encode(topic_id.bytes).rstrip(b"=").decode()
 
 
 @lru_cache(maxsize=1 << 14)
 def id_of(text: str) -> uuid.UUID | None:
-    """Read `id_text` back; None where the text is no id."""
+    """Parse `id_text`; return None if the text is not an id."""
     try:
         return uuid.UUID(bytes=b64decode(text + "=="))
     except ValueError:
@@ -62,12 +62,12 @@ def id_of(text: str) -> uuid.UUID | None:
 
 
 class Metadata:
-    """The last metadata of a cluster; responses older than a known leader epoch change nothing."""
+    """The last metadata of a cluster. A response with an older leader epoch than known changes nothing."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Broker] = {}
         self.topics: dict[str, TopicState] = {}
-        self.errors: dict[str, ErrorCode] = {}  # of topics that were asked for and are not shown
+        self.errors: dict[str, ErrorCode] = {}  # of requested topics that the cluster does not show
 
     def leader(self, topic: str, partition: int) -> int | None:
         """Return the node id of the leader, None if it is unknown or missing."""
@@ -97,7 +97,7 @@ class Metadata:
         """Return whether a partition exists.
 
         Raises:
-            BrokerError: the cluster refuses to show the topic to this client.
+            BrokerError: the cluster does not show the topic to this client.
         """
         refusal = self.errors.get(topic, ErrorCode.none)
         if refusal not in _NO_SUCH_TOPIC:
@@ -115,7 +115,7 @@ class Metadata:
 
     def update(self, answer: Any) -> None:
         """Record the response to `request_for`."""
-        if answer.brokers:  # a broker that is just starting lists none
+        if answer.brokers:  # a broker that is starting lists none
             self.brokers = {one.node_id: Broker(one.host, one.port, one.rack) for one in answer.brokers}
         topics: dict[str, TopicState] = {}
         errors: dict[str, ErrorCode] = {}
@@ -142,12 +142,12 @@ class Metadata:
         return state
 
     def update_leader(self, topic: str, partition: int, refusal: Any, endpoints: Iterable[Any]) -> None:
-        """Record the new leader that a refusal to fetch or append reports, if any (KIP-951).
+        """Record the new leader that a refused fetch or produce request names, if any (KIP-951).
 
         Args:
             topic: The topic.
             partition: The partition.
-            refusal: Its part of the response, with `current_leader` in newer versions.
+            refusal: The response for this partition, with `current_leader` in newer versions.
             endpoints: The addresses of the brokers in the response.
         """
         named = getattr(refusal, "current_leader", None)
@@ -160,9 +160,10 @@ class Metadata:
 
 
 def request_for(topics: Iterable[str] | None) -> Request:
-    """Return the request for brokers and topics, all of them where `topics` is None.
+    """Return the request for brokers and topics; `topics` None means all topics.
 
-    It forbids the broker to create the named topics: a deleted topic would be created again as long as the client follows it.
+    The request forbids automatic topic creation: otherwise a deleted topic would be created again as long as the client follows
+    it.
     """
     names = None if topics is None else tuple(topics)
 

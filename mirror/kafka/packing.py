@@ -1,7 +1,7 @@
-"""Write large requests without kio, which takes five times as long.
+"""Encode large requests without kio, which takes five times as long.
 
-Layout: FetchRequest.json, ProduceRequest.json and ListOffsetsRequest.json of Kafka, the flexible versions ("+"): lengths are
-unsigned varints, plus one, and a byte 0 stands for no tagged fields. A test compares each with kio's bytes.
+Layout: Kafka's FetchRequest.json, ProduceRequest.json and ListOffsetsRequest.json in the flexible versions ("+"). Lengths are
+unsigned varints, plus one, and a byte 0 means no tagged fields. A test compares each request with kio's bytes.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from mirror.model.codecs import Bytes
 from mirror.model.records import uvarint
 
-# Versions in which topics are named, and in which their ids stand for them
+# Versions with topic names, and versions with topic ids
 FETCH_NAMES, FETCH_IDS = range(12, 13), range(13, 18)
 PRODUCE_NAMES, PRODUCE_IDS = range(9, 13), range(13, 14)
 LIST_OFFSETS = range(6, 8)
 
-_REPLICA_ENDS = 15  # version of a fetch from which on consumers say nothing of a replica
+_REPLICA_ENDS = 15  # from this version of a fetch request on, consumers send no replica id
 _LIMITS = struct.Struct(">iiibii")
 _FETCHED = struct.Struct(">iiqiqib")
 _LISTED = struct.Struct(">iiqb")
@@ -26,7 +26,7 @@ _REPLICA_AND_ISOLATION = struct.Struct(">ib")
 _REPLICA = b"\xff\xff\xff\xff"
 _INT32, _INT16 = struct.Struct(">i"), struct.Struct(">h")
 _NO_TAGS = b"\0"
-_EMPTY = b"\1"  # a compact string or array of nothing
+_EMPTY = b"\1"  # an empty compact string or array
 _NULL = b"\0"
 
 
@@ -51,15 +51,15 @@ def fetch(
     """Return a fetch request.
 
     Args:
-        version: One of FETCH_NAMES or FETCH_IDS; topics are named accordingly.
+        version: A version of FETCH_NAMES or FETCH_IDS; the topics' keys are names or ids accordingly.
         max_wait_ms: How long the broker may wait for `min_bytes`.
-        min_bytes: Of the whole response.
-        max_bytes: Of the whole response.
+        min_bytes: Minimum size of the whole response.
+        max_bytes: Maximum size of the whole response.
         isolation_level: 1 for committed records only.
-        session: Its id and epoch.
-        wanted: (partition, offset, epoch of the record before it, max bytes) by topic.
-        forgotten: Partitions by topic.
-        rack: The reader's, "" for none.
+        session: Id and epoch of the session.
+        wanted: (partition, offset, epoch of the previous record, max bytes) by topic.
+        forgotten: Partitions to remove from the session, by topic.
+        rack: Rack of the consumer, "" for none.
     """
     parts: list[Bytes] = [] if version >= _REPLICA_ENDS else [_REPLICA]
     parts.append(_LIMITS.pack(max_wait_ms, min_bytes, max_bytes, isolation_level, *session))
@@ -102,12 +102,12 @@ def produce(
     timeout_ms: int,
     batches: Mapping[str | uuid.UUID, Sequence[tuple[int, Sequence[Bytes]]]],
 ) -> list[Bytes]:
-    """Return a produce request; the batches' own bytes are handed on, not copied.
+    """Return a produce request; the bytes of the batches are passed on, not copied.
 
     Args:
         transactional_id: None outside of transactions.
-        acks: -1 for all replicas in sync.
-        timeout_ms: How long the broker waits for them.
+        acks: -1 for all in-sync replicas.
+        timeout_ms: How long the broker waits for the replicas.
         batches: (partition, pieces of a batch) by topic.
     """
     head = _NULL if transactional_id is None else compact_string(transactional_id)

@@ -1,4 +1,4 @@
-"""The request to append batches, in each of its versions, and its response."""
+"""Build a produce request in each of its versions, and split its response."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mirror.model.topic_partition import TopicPartition
 
 ALL_REPLICAS = -1
 
-Pieces = tuple[Bytes, ...]  # of a batch
+Pieces = tuple[Bytes, ...]  # of one batch
 
 
 def produce_request(
@@ -27,14 +27,14 @@ def produce_request(
     versions: tuple[int, int],
     ids: Mapping[str, uuid.UUID],
 ) -> Request:
-    """Return the request to append batches on all in-sync replicas.
+    """Return a produce request with acks=all for these batches.
 
     Args:
         transactional_id: None outside of transactions.
-        batches: By partition, each in pieces.
+        batches: Each partition with its batch, in pieces.
         answer_ms: How long the broker waits for the replicas.
-        versions: The first and the last usable version; from 13 on topics have no names.
-        ids: Of all topics, if the last version is 13 or later.
+        versions: The first and the last usable version; from 13 on, requests have topic ids instead of names.
+        ids: Ids of all topics, if the last version is 13 or later.
     """
     topics = by_topic(batches)
 
@@ -71,7 +71,7 @@ def produce_request(
 
 
 def parts_of(answer: Any, names: Mapping[uuid.UUID, str]) -> dict[TopicPartition, Any]:
-    """Return each partition's part of a response; `names` are topic names by id."""
+    """Return each partition's result in a response; `names` are topic names by id."""
     return {
         TopicPartition(names[topic.topic_id] if hasattr(topic, "topic_id") else topic.name, part.index): part
         for topic in answer.responses

@@ -1,12 +1,12 @@
 """Send prepared record batches to one cluster idempotently, with an outcome for every batch.
 
-Each partition has one batch in flight at a time, which keeps its order. A batch ends in one of four ways: the target has it; the
-target refuses it; the target certainly did not append it in all attempts (`NotAppendedError`); or it was withdrawn before it was
-sent (`WithdrawnError`). In the last two cases another batch may use its sequence number.
+Each partition has one batch in flight at a time, which keeps its order. A batch has one of four outcomes: the target appended it;
+the target refuses it; the target certainly did not append it in any attempt (`NotAppendedError`); or it was withdrawn before it
+was sent (`WithdrawnError`). In the last two cases another batch may use its sequence number.
 
-If a batch gets no response, it is sent again until its outcome is known: its sequence number keeps the broker from appending it
-twice. If the records are so old that the broker may have forgotten the number, the batch ends in `UncertainError` instead, and
-its sender reads the log.
+If a batch gets no response, it is sent again until its outcome is known: its sequence number prevents a second append. If the
+records are so old that the broker may have forgotten the number, the batch ends in `UncertainError` instead, and its sender
+reads the log.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.clock import now_ms
 
 REQUESTS_UNDER_WAY = 5  # per broker: max.in.flight.requests.per.connection of Kafka's client
-LEAST_REQUEST_BYTES = 1 << 20  # no broker's socket.request.max.bytes is below
-# A broker answers a request when all its batches are on all replicas, or after so long, and nothing else on its connection
-# before. So a partition whose replicas are slow holds up others for no longer; its batch then waits on another connection.
+LEAST_REQUEST_BYTES = 1 << 20  # every broker's socket.request.max.bytes is at least this large
+# A broker responds when all batches of a request are on all replicas, or after this time. Until then it sends no other response
+# on the connection. So slow replicas of one partition delay others only this long; then its batch moves to another connection.
 ANSWER_MS = 2_000
-SILENT_S = 2.0  # after that, the broker is silent, or its connection is half-open
+SILENT_S = 2.0  # after this time without a response, the broker hangs, or its connection is half-open
 SLOWEST_LINK = 64 << 10  # bytes/s
 ID_WITHIN_S = 5.0
-TAKE_BACK_S = 2.5  # how long a batch is tried that the target certainly does not append
-# How long a cluster takes to see that a broker is gone: its broker.session.timeout.ms is 9 s by default. Until then a leader
-# waits for a replica that is dead. It may wait for what is appended in this time, the marker of an aborted transaction too, until
-# its request.timeout.ms (30 s); and a transaction coordinator has no other marker written there meanwhile.
+TAKE_BACK_S = 2.5  # how long to retry a batch that the target certainly did not append
+# How long a cluster takes to detect that a broker is gone: broker.session.timeout.ms is 9 s by default. Until then a leader
+# waits for a dead replica. It may wait up to request.timeout.ms (30 s) for data appended in this time, including the marker of
+# an aborted transaction. Meanwhile a transaction coordinator has no other marker written to that partition.
 DECIDES_S = 10.0
 # A broker forgets a producer when the timestamp of the producer's last batch is a day old (producer.id.expiration.ms), even if it
-# appended the batch just now. It looks every ten minutes and when it restarts. Then it would append the same batch again.
+# has just appended the batch. It checks every ten minutes and when it restarts. After that it would append the same batch again.
 REMEMBERED_MS = 12 * 3_600_000
-_BATCH_OVERHEAD = 16  # of a batch in a request, without the topic's name
-# After these the batch may be in the log all the same.
+_BATCH_OVERHEAD = 16  # of a batch in a request, without the topic name
+# After these errors, the batch may still be in the log.
 _PERHAPS_APPENDED: tuple[ErrorCode, ...] = (
     ErrorCode.request_timed_out,
     ErrorCode.not_enough_replicas_after_append,
@@ -71,7 +71,7 @@ _MOVED = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 
 
 class NotAppendedError(KafkaError):
-    """The target does not append a batch now and does not have it. `why` is the last error."""
+    """The target does not append a batch at present, and does not have it. `why` is the last error."""
 
     def __init__(self, why: KafkaError) -> None:
         super().__init__(f"{why}, for {TAKE_BACK_S:g} s")
@@ -79,9 +79,9 @@ class NotAppendedError(KafkaError):
 
 
 class UncertainError(KafkaError):
-    """The target may have a batch from an earlier attempt. Its log shows whether it does.
+    """The target may have appended a batch in an earlier attempt. The log shows whether it has.
 
-    `why`: the last error. The target refuses the batch, or may append it again.
+    `why`: the last error. The target refuses the batch, or may append it a second time.
     """
 
     def __init__(self, why: BaseException) -> None:
@@ -90,7 +90,7 @@ class UncertainError(KafkaError):
 
 
 class WithdrawnError(KafkaError):
-    """A batch was withdrawn before it was sent: the target has no trace of it."""
+    """A batch was withdrawn before it was sent: the target does not have it."""
 
 
 class ProducerClosedError(KafkaError):
@@ -123,10 +123,10 @@ class Requester(Protocol):
         within_s: float | None = ...,
         on_sent: Callable[[], None] = ...,
     ) -> Any:
-        """Return a broker's response; raise KafkaError."""
+        """Send a request to a broker and return its response; raises KafkaError."""
 
     async def ask_any(self, request: Request) -> Any:
-        """Return the response of any broker; raise KafkaError."""
+        """Send a request to any broker and return its response; raises KafkaError."""
 
     def refresh_soon(self) -> None:
         """Request new metadata."""
@@ -135,10 +135,10 @@ class Requester(Protocol):
         """Return the broker that coordinates a group or a transactional id; raises KafkaError."""
 
     def forget_coordinator(self, kind: Any, key: str) -> None:
-        """Let the next call look up the coordinator."""
+        """Make the next call look up the coordinator."""
 
     async def feature(self, node: int, name: str, purpose: Purpose = ...) -> int:
-        """Return the finalized level of a cluster's feature, 0 if it has none; raise KafkaError."""
+        """Return the finalized level of a cluster's feature, 0 if it has none; raises KafkaError."""
 
 
 @dataclass(slots=True, eq=False)
@@ -147,9 +147,9 @@ class _Delivery:
 
     Attributes:
         numbered: Its sequence numbers, if the caller assigns them.
-        topic_id: A broker that supports ids refuses another topic of that name; None: any topic of that name.
-        sequence: Its number by the producer's own count, -1 until it is first sent.
-        may_be_there: An attempt may have appended it.
+        topic_id: A broker that supports ids refuses another topic with the same name; None: no check.
+        sequence: Its number if the producer counts, -1 before the first attempt.
+        may_be_there: An attempt may have appended the batch.
     """
 
     outgoing: Outgoing
@@ -163,15 +163,15 @@ class _Delivery:
 
     @property
     def may_be_forgotten(self) -> bool:
-        """Return whether the broker may have forgotten the producer, because the records are so old.
+        """Return whether the broker may have forgotten the producer, because the records are old.
 
-        Then sequence numbers are no fence.
+        If so, sequence numbers are no fence.
         """
         return self.numbered is not None and now_ms() - self.outgoing.max_timestamp > REMEMBERED_MS
 
     @property
     def size(self) -> int:
-        """Bytes in a request."""
+        """Size in a request, in bytes."""
         return len(self.outgoing.data) + len(self.where[0]) + _BATCH_OVERHEAD
 
 
@@ -185,7 +185,7 @@ class _Node:
     is_due: bool = False
 
     def add(self, delivery: _Delivery) -> None:
-        """Let a batch wait."""
+        """Queue a batch."""
         self.waiting.append(delivery)
         self.waiting_bytes += delivery.size
 
@@ -202,7 +202,7 @@ class _Node:
         return taken
 
     def take_back(self) -> list[_Delivery]:
-        """Take everything that waits."""
+        """Remove and return all waiting batches."""
         taken = list(self.waiting)
         self.waiting.clear()
         self.waiting_bytes = 0
@@ -210,30 +210,30 @@ class _Node:
 
 
 class _Lane(NamedTuple):
-    """A broker, and whether its log may have the batch already: such batches have their own connection."""
+    """A broker, and whether its log may already have the batch: such batches have a separate connection."""
 
     node: int
     is_again: bool
 
 
 class _Unsent:
-    """Requests that are not sent yet: a quota delays them, or a connection is being opened."""
+    """Requests that are not sent yet: a quota delays them, or their connection is being opened."""
 
     def __init__(self) -> None:
         self._batches: dict[asyncio.Task[None], list[_Delivery]] = {}
 
     def begin(self, request: asyncio.Task[None], batches: list[_Delivery]) -> None:
-        """Record a request's content until it is sent or ends."""
+        """Record the batches of a request until it is sent or ends."""
         self._batches[request] = batches
         request.add_done_callback(lambda _: self._batches.pop(request, None))
 
     def leave(self, request: asyncio.Task[None] | None) -> None:
-        """Record that a request is sent now; raise WithdrawnError if its batches were withdrawn."""
+        """Record that a request is sent now; raises WithdrawnError if its batches were withdrawn."""
         if request is None or self._batches.pop(request, None) is None:
             raise WithdrawnError
 
     def take_back(self) -> list[_Delivery]:
-        """Return the batches that no attempt can have appended; their requests are never sent."""
+        """Return the batches that no attempt can have appended. Their requests are never sent."""
         fresh = {one: batches for one, batches in self._batches.items() if not any(b.may_be_there for b in batches)}
         for request in fresh:
             del self._batches[request]
@@ -244,7 +244,7 @@ class Producer:
     """An idempotent producer without transactions."""
 
     transactional_id: str | None = None
-    # True where a batch that may be in the log can be undone: then it is not retried without end
+    # True if a batch with an unknown outcome can be undone: then it is not retried endlessly
     gives_up_uncertain = False
     # Versions of Produce requests with topic names, and with topic ids for brokers that support them
     by_name, by_id = (3, 11), (3, 13)
@@ -263,7 +263,7 @@ class Producer:
 
         Args:
             client: Connects to the cluster; its metadata must know the topics.
-            request_bytes: Largest request; a larger batch is sent alone.
+            request_bytes: Largest request; a larger batch is sent alone in a request.
             request_timeout_ms: How long a broker waits for its replicas.
             retry_s: Pause before a batch is sent again.
             announced: Called with each producer id before its first batch is sent; if it raises, nothing is sent.
@@ -275,9 +275,9 @@ class Producer:
         self._announced = announced
         self._loop = asyncio.get_running_loop()
         self._id = self._epoch = -1
-        self._sequences: dict[TopicPartition, int] = defaultdict(int)  # the next one
-        self._lent_epochs: dict[TopicPartition, int] = {}  # of this producer's id, by partition: see `numbers`
-        # Their first batches are in flight, or wait for a broker.
+        self._sequences: dict[TopicPartition, int] = defaultdict(int)  # next sequence number
+        self._lent_epochs: dict[TopicPartition, int] = {}  # epoch of this producer's id, by partition: see `numbers`
+        # Partitions whose first batch is in flight, or waits for a broker.
         self._queues: dict[TopicPartition, deque[_Delivery]] = {}
         self._nodes: dict[_Lane, _Node] = defaultdict(_Node)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -292,7 +292,7 @@ class Producer:
         deadline = self._loop.time() + ID_WITHIN_S
         while True:
             answer = await self._client.ask_any(init_producer_id(None, 0))
-            # A broker that has just started has no ids yet, and reports that it loads.
+            # A broker that has just started has no ids yet, and responds that it is loading.
             if not answer.error_code.retriable or self._loop.time() > deadline:
                 break
             await asyncio.sleep(self._retry_s)
@@ -325,12 +325,12 @@ class Producer:
             outgoing: The batch.
             topic: The remote topic.
             partition: Its partition.
-            numbered: Its sequence numbers; None: the producer counts. A partition uses one or the other.
-            topic_id: Of the topic, if known.
+            numbered: The batch's sequence numbers; None: the producer counts. A partition always uses the same of the two.
+            topic_id: Id of the topic, if known.
 
         Returns:
-            A future with the target's offset of its first record, NO_OFFSET if the broker no longer knows it; or with why
-            the target refuses it, a NotAppendedError, an UncertainError or a ProducerClosedError.
+            A future with the target offset of the first record, NO_OFFSET if the broker no longer knows it. Otherwise the future
+            has the target's refusal, a NotAppendedError, an UncertainError, a WithdrawnError or a ProducerClosedError.
         """
         if self.is_closed:
             raise ProducerClosedError
@@ -351,7 +351,7 @@ class Producer:
     def withdraw(self) -> None:
         """Withdraw the batches that were never sent: each ends in WithdrawnError.
 
-        Their sequence numbers are free. A quota may hold a request back for longer than any caller waits (KIP-219).
+        Their sequence numbers can be used again. A quota may delay a request for longer than any caller waits (KIP-219).
         """
         if self.is_closed:
             return
@@ -363,7 +363,7 @@ class Producer:
             self._refused(delivery, WithdrawnError())
 
     def close(self) -> None:
-        """Send nothing more; batches whose outcome is unknown get ProducerClosedError."""
+        """Send nothing more; batches with an unknown outcome get ProducerClosedError."""
         self.is_closed = True
         for task in self._tasks:
             task.cancel()
@@ -377,7 +377,7 @@ class Producer:
     # --- from the queues to the brokers -------------------------------------------------------------------------
 
     def _admit(self, delivery: _Delivery) -> None:
-        """Take up the first batch of a partition, as soon as that has a leader."""
+        """Take the first batch of a partition as soon as the partition has a leader."""
         delivery.began_s = delivery.began_s or self._loop.time()
         leader = self._client.metadata.leader(*delivery.where)
         if leader is None:
@@ -386,16 +386,16 @@ class Producer:
             self._enter(delivery, leader)
 
     def _enter(self, delivery: _Delivery, leader: int) -> None:
-        """Let a batch wait for its broker."""
+        """Queue a batch for its broker."""
         lane = _Lane(leader, delivery.may_be_there)
         node = self._nodes[lane]
         node.add(delivery)
         if not node.is_due:
             node.is_due = True
-            self._loop.call_soon(self._dispatch, lane)  # what comes in the same turn of the loop goes in one request
+            self._loop.call_soon(self._dispatch, lane)  # batches of the same loop iteration go into one request
 
     def _dispatch(self, lane: _Lane) -> None:
-        """Send a broker's waiting batches: at once if it has no request, else only full requests."""
+        """Send a broker's waiting batches: at once if no request is in flight, else only full requests."""
         if self.is_closed:
             return
         node = self._nodes[lane]
@@ -412,7 +412,7 @@ class Producer:
             task.add_done_callback(self._tasks.discard)
 
     async def _pause(self) -> None:
-        """Send nothing more until `_resume`, and wait for the responses to all sent requests."""
+        """Stop sending until `_resume`, and wait for the responses to all sent requests."""
         self._is_paused = True
         if self._tasks:
             await asyncio.wait(self._tasks)
@@ -427,7 +427,7 @@ class Producer:
         ids = {delivery.where[0]: delivery.topic_id for delivery in deliveries if delivery.topic_id is not None}
         has_ids = all(delivery.topic_id is not None for delivery in deliveries)
         versions = self.by_id if has_ids else self.by_name
-        # Who can undo a batch asks again and again, to hear at once what the cluster has decided.
+        # A batch that can be undone is sent with short waits, so that the cluster's decision shows at once.
         waits_long = lane.is_again and not self.gives_up_uncertain
         answer_ms = self._request_timeout_ms if waits_long else min(ANSWER_MS, self._request_timeout_ms)
         size = sum(delivery.size for delivery in deliveries)
@@ -460,12 +460,12 @@ class Producer:
                 self._dispatch(lane)
 
     def _heed_limit(self, size: int) -> None:
-        """Halve the request size if a large request ended its connection: it may exceed the broker's limit."""
+        """Halve the request size if a large request closed its connection: the broker's limit may be lower."""
         if size > LEAST_REQUEST_BYTES:
             self._request_bytes = max(LEAST_REQUEST_BYTES, min(self._request_bytes, size // 2))
 
     def _numbered(self, delivery: _Delivery) -> tuple[Bytes, ...]:
-        """Return the bytes of a batch in pieces, identical in each attempt."""
+        """Return the bytes of a batch in pieces. They are identical in each attempt."""
         data = delivery.outgoing.data
         if (numbered := delivery.numbered) is not None:
             return with_producer_state(data, numbered.producer_id, numbered.epoch, numbered.next, transactional=False)
@@ -501,7 +501,7 @@ class Producer:
         self._next(delivery)
 
     def _refused(self, delivery: _Delivery, error: BaseException) -> None:
-        """Give a batch up, and free its sequence number, the last one assigned."""
+        """Give up a batch, and free its sequence number, the last one assigned."""
         if delivery.may_be_there:
             error = UncertainError(error)
         elif delivery.sequence >= 0:
@@ -510,7 +510,7 @@ class Producer:
         self._next(delivery)
 
     def _put_off(self, delivery: _Delivery, error: KafkaError) -> None:
-        """Retry a batch soon, unless all attempts have failed without a trace for long enough."""
+        """Retry a batch soon, unless all attempts have certainly failed for long enough."""
         if self.is_closed:
             return
         if error.has_stale_metadata:
@@ -529,10 +529,10 @@ class Producer:
             self._admit(delivery)
 
     def _next(self, delivery: _Delivery) -> None:
-        """Continue with the next batch of a partition."""
+        """Continue with the next batch of the partition."""
         queue = self._queues.get(delivery.where)
         if queue is None:
-            return  # closed meanwhile
+            return  # the producer was closed meanwhile
         queue.popleft()
         if queue:
             self._admit(queue[0])
@@ -559,15 +559,15 @@ def _may_be_other_broker(error: KafkaError) -> bool:
 
 def _may_be_taken_later(code: ErrorCode) -> bool:
     """Return whether a retry with the same bytes may succeed."""
-    # A leader has all partitions of a request added to the transaction (KIP-890); if one is refused, the others are
-    # not attempted. It is refused, and they come again without it.
+    # A leader adds all partitions of a request to the transaction (KIP-890). If one is refused, the others are not attempted:
+    # they are sent again without the refused one.
     return code is ErrorCode.operation_not_attempted or (code.retriable and code is not ErrorCode.corrupt_message)
 
 
 def _uncertain_for_s(error: KafkaError) -> float:
     """Return how long to retry a batch before it is undone, by its last error.
 
-    A leader that responds, but waits for its replicas, would wait for them with the marker too.
+    A leader that responds, but waits for its replicas, would let the marker wait for them too.
     """
     return DECIDES_S if is_code(error, ErrorCode.request_timed_out) else TAKE_BACK_S
 
@@ -575,7 +575,7 @@ def _uncertain_for_s(error: KafkaError) -> float:
 def _fail(future: asyncio.Future[int], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # retrieved here: otherwise asyncio logs it if the sender waits no longer
+        future.exception()  # retrieved now: otherwise asyncio logs it if the sender no longer waits
 
 
 def _name(where: TopicPartition) -> str:

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """The APIs that clients of this project call."""
+    """The APIs that kafka-mirror calls."""
 
     PRODUCE = 0
     FETCH = 1
@@ -35,8 +35,8 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_DESCRIBE = 69
 
 
-CONSUMER, DEBUGGER = -1, -2  # replica ids of clients: to the latter a broker shows all of its log
-EARLIEST, LATEST = -2, -1  # stand for a time in offset requests
-NO_OFFSET = -1  # what brokers say instead of an offset where they know none
+CONSUMER, DEBUGGER = -1, -2  # replica ids of clients; to a debugger, a broker shows its whole log
+EARLIEST, LATEST = -2, -1  # special timestamps in offset requests
+NO_OFFSET = -1  # an offset that the broker does not know
 NO_NODE = -1
-COORDINATOR_S = 2.0  # others take a process for dead that cannot confirm for 4 s that a slot is its own
+COORDINATOR_S = 2.0  # a process that cannot confirm for 4 s that it owns a slot counts as dead

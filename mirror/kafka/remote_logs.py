@@ -1,7 +1,7 @@
 """Read, fill and shorten the logs of remote partitions with identical offsets.
 
-Offsets without a record are occupied by aborted transactions (mirror.model.identical_offsets). One transaction at a time fills
-all partitions that wait.
+Aborted transactions occupy the offsets without a record (mirror.model.identical_offsets). One transaction at a time fills all
+waiting partitions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mirror.model.topic_partition import TopicPartition
 
 log = logging.getLogger("mirror")
 
-MARKER_S = 5.0  # for a transaction's markers to appear in all logs
+MARKER_S = 5.0  # for the markers of a transaction to appear in all logs
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.001, 0.05
 LEAST_FILLER = 1_000
 _TOO_LARGE = (ErrorCode.message_too_large, ErrorCode.record_list_too_large)
@@ -34,12 +34,12 @@ class NotSettledError(KafkaError):
 
 
 class WrongEndError(KafkaError):
-    """A log does not end at the offset that the filler should have reached."""
+    """A log does not end at the offset that filler should have reached."""
 
 
 @dataclass(slots=True, eq=False)
 class _Gap:
-    """A part of a log to fill, and where the outcome goes: the end of the log."""
+    """A part of a log to fill, and a future for the resulting log end."""
 
     fill: Fill
     timestamp_ms: int
@@ -52,7 +52,7 @@ class _Gap:
 
 
 class RemoteLogs:
-    """The remote logs of one slot of a flow. `reader` reads them; the caller opens it."""
+    """The remote logs of one slot of a flow. `reader` reads them; the caller must open `reader`."""
 
     def __init__(self, options: ClientOptions, transactional_id: str) -> None:
         self._options = options
@@ -62,8 +62,8 @@ class RemoteLogs:
         self._waiting: dict[TopicPartition, _Gap] = {}
         self._filling: asyncio.Task[None] | None = None
         self._is_fenced = False
-        self._compared: set[TopicPartition] = set()  # since the fence: nothing else can have filled them
-        self._unsettled: set[TopicPartition] = set()  # of a transaction that may not have ended
+        self._compared: set[TopicPartition] = set()  # compared since the fence: no other process can have filled them
+        self._unsettled: set[TopicPartition] = set()  # partitions of a transaction that may not have ended
         self._turn = asyncio.Lock()  # one transaction, or fence, at a time
         self._most = FILLER_RECORDS
         self.is_closed = False
@@ -71,7 +71,7 @@ class RemoteLogs:
     def begin_window(self) -> None:
         """Fence this slot's earlier transactions before the next comparison.
 
-        Another process may have served it meanwhile.
+        Another process may have served the slot meanwhile.
         """
         self._is_fenced = False
 
@@ -82,11 +82,12 @@ class RemoteLogs:
 
         Args:
             places: Partitions that are compared next; only these can be filled.
-            open_elsewhere: Other transactional ids that may have open transactions, after an unclean end; None after a clean one.
+            open_elsewhere: After an unclean end: other transactional ids that may have open transactions. None after a clean end.
 
         Returns:
-            The partitions that get no marker of an earlier transaction any more. After a clean end, one partition that accepts no
-            marker does not hold up the others. A coordinator that does not hear that a marker is written writes it again.
+            The partitions that can get no more markers of an earlier transaction. After a clean end, one partition that accepts
+            no marker does not delay the others. If a coordinator does not learn that a marker is written, it writes the marker
+            again.
 
         Raises:
             KafkaError: the coordinator refuses, or does not respond.
@@ -113,10 +114,10 @@ class RemoteLogs:
             await other.close()
 
     def fill(self, place: TopicPartition, fill: Fill, timestamp_ms: int) -> asyncio.Future[int]:
-        """Occupy the first offsets of a gap, as many as one transaction can.
+        """Occupy the first offsets of a gap, as many as one transaction can occupy.
 
         Returns:
-            A future with the end of the log then, or with a KafkaError: then the log has to be compared again.
+            A future with the new log end, or with a KafkaError. After an error, the log must be compared again.
         """
         gap = _Gap(fill, timestamp_ms, asyncio.get_running_loop().create_future())
         self._waiting[place] = gap
@@ -129,7 +130,7 @@ class RemoteLogs:
         await self._filler.delete_before(place, offset)
 
     def abort(self) -> None:
-        """Send nothing more."""
+        """Stop sending at once."""
         self.is_closed = True
         self._filler.abort()
         if self._filling is not None:
@@ -144,14 +145,14 @@ class RemoteLogs:
     # --- filling ------------------------------------------------------------------------------------------------
 
     async def _fill_all(self) -> None:
-        await asyncio.sleep(0)  # what comes in the same turn of the loop is filled together
+        await asyncio.sleep(0)  # gaps of the same loop iteration are filled together
         while self._waiting:
             gaps, self._waiting = self._waiting, {}
             try:
                 async with self._turn:
                     await self._fill(gaps)
             except (KafkaError, OSError, TimeoutError) as error:
-                self._is_fenced = False  # the next fence ends what this one left open
+                self._is_fenced = False  # the next fence ends a transaction that is still open
                 for gap in gaps.values():
                     gap.failed(error if isinstance(error, KafkaError) else KafkaError(repr(error)))
             finally:
@@ -187,7 +188,7 @@ class RemoteLogs:
         self._unsettled.clear()
 
     async def _write(self, gaps: Mapping[TopicPartition, _Gap]) -> dict[TopicPartition, int]:
-        """Write filler, and return how many records each partition got. What fails is given up."""
+        """Write filler, and return how many records each partition got. Gaps that fail are given up."""
         sizes = {place: filler_of_next_transaction(gap.fill.offsets, self._most) for place, gap in gaps.items()}
         sent = {
             place: [self._filler.send(filler(size, gaps[place].timestamp_ms), *place) for size in found]
@@ -208,7 +209,7 @@ class RemoteLogs:
         return {place: sum(found) for place, found in sizes.items() if place not in refused}
 
     async def _await_ends(self, gaps: Mapping[TopicPartition, _Gap], ends: Mapping[TopicPartition, int]) -> None:
-        """Wait until consumers see the markers, and check the offsets that they have."""
+        """Wait until consumers see the markers, and check the markers' offsets."""
         loop = asyncio.get_running_loop()
         deadline_s, pause_s = loop.time() + MARKER_S, FIRST_LOOK_S
         left = dict(ends)

@@ -1,4 +1,4 @@
-"""Name the right that a principal lacks, from a broker's authorization error."""
+"""Name the right that a principal lacks, given a broker's authorization error."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ _RIGHTS = {
 
 
 def lacks_right(code: int) -> bool:
-    """Return whether an error code, of Kafka's protocol or librdkafka's own, is about a right."""
+    """Return whether an error code, of Kafka or of librdkafka, means a missing right."""
     return code in _RIGHTS
 
 
 def refused(where: str, reason: str, code: int, *, cluster: str, right: str = "") -> ClusterRefuses:
-    """Return the error that names the right to grant.
+    """Return the error that names the missing right.
 
     Args:
         where: The refused call and its cluster.
-        reason: The broker's words.
+        reason: The broker's message.
         code: An error for which `lacks_right` is true.
         cluster: The cluster's alias.
-        right: The right, if the caller knows it better than the code.
+        right: The right, if the caller knows it more exactly than the code shows.
     """
     grant = right or _RIGHTS[ErrorCode(code)]
     return ClusterRefuses(f"{where}: not authorized ({reason}). Grant this client {grant}.", cluster=cluster)
 
 
 def refusal_of(error: BaseException, where: str, *, cluster: str, right: str = "") -> ClusterRefuses | None:
-    """Return the missing right for an error of mirror.kafka.client, None for other errors."""
+    """Return an error that names the missing right, None for other errors of mirror.kafka.client."""
     if isinstance(error, BrokerError) and lacks_right(error.code):
         return refused(where, str(error), error.code, cluster=cluster, right=right)
     return None

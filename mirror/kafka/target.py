@@ -1,4 +1,4 @@
-"""Write prepared record batches to a target cluster, and keep group offsets there."""
+"""Write prepared record batches to a target cluster, and store group offsets on it."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Target(GroupOffsets):
         has_empty_partitions: bool = False,
         announced: Announced | None = None,
     ) -> None:
-        """Make a client that is not connected yet.
+        """Create a client that is not connected yet.
 
-        `announced` as of Producer, `has_empty_partitions` as of TransactionalProducer.
+        `announced`: as in Producer. `has_empty_partitions`: as in TransactionalProducer.
         """
         super().__init__(Client(options, is_abortive=True), answer_s=COORDINATOR_S)
         common: dict[str, Any] = {
@@ -75,7 +75,7 @@ class Target(GroupOffsets):
         return self._client.throttled_s
 
     async def open(self, topics: Iterable[str]) -> None:
-        """Connect, obtain a producer id (not of a transactional producer), learn the leaders of `topics`."""
+        """Connect, learn the leaders of `topics`; without transactions, obtain a producer id."""
         if not self._is_open:
             await self._client.open(topics)
             if self._transactions is None:
@@ -88,8 +88,8 @@ class Target(GroupOffsets):
         """Obtain the transactional producer's id: earlier producers are fenced, their transaction aborted.
 
         Args:
-            spare: As of TransactionalProducer.open.
-            rotated: As of TransactionalProducer.open.
+            spare: As in TransactionalProducer.open.
+            rotated: As in TransactionalProducer.open.
 
         Raises:
             KafkaError: the cluster refuses.
@@ -98,16 +98,16 @@ class Target(GroupOffsets):
 
     @property
     def is_closed(self) -> bool:
-        """True when it is of no more use."""
+        """True if the producer can no longer be used."""
         return self._producer.is_closed
 
     def abort(self) -> None:
-        """Send nothing more, and drop what no broker has received, including the kernel's buffers."""
+        """Stop sending, and drop data that no broker has received, including the kernel's buffers."""
         self._producer.close()
         self._client.abort()
 
     async def close(self) -> None:
-        """Close all connections at once, as `abort` does."""
+        """Close all connections at once, like `abort`."""
         self.abort()
         await self._client.close()
 
@@ -116,23 +116,23 @@ class Target(GroupOffsets):
         await self._client.refresh()
 
     def knows(self, topic: str, partition: int) -> bool:
-        """Return whether the partition exists, as far as the metadata shows."""
+        """Return whether the partition exists, as far as the metadata show."""
         return self._client.metadata.has(topic, partition)
 
     def shows(self, topic: str) -> bool:
-        """Return whether the topic exists, as far as the metadata shows."""
+        """Return whether the topic exists, as far as the metadata show."""
         return bool(self._client.metadata.partitions(topic))
 
     def topic_id(self, topic: str) -> str:
-        """Return a topic's id as librdkafka prints it, "" where none is known."""
+        """Return a topic's id as librdkafka prints it; "" if unknown."""
         return id_text(self._client.metadata.topic_id(topic))
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Node id of the leader, None while unknown."""
+        """Return the node id of the leader, None while unknown."""
         return self._client.metadata.leader(topic, partition)
 
     def in_sync(self, topic: str, partition: int) -> int:
-        """Return the number of in-sync replicas, as far as the metadata shows."""
+        """Return the number of in-sync replicas, as far as the metadata show."""
         return self._client.metadata.in_sync(topic, partition)
 
     def learn(self) -> None:
@@ -147,25 +147,25 @@ class Target(GroupOffsets):
         numbered: NextSequence | None = None,
         topic_id: uuid.UUID | None = None,
     ) -> asyncio.Future[int]:
-        """Queue a batch; its future brings the target's base offset or the error (mirror.kafka.producer)."""
+        """Queue a batch; return a future for its target offset or error (mirror.kafka.producer)."""
         return self._producer.send(outgoing, topic, partition, numbered, topic_id)
 
     def withdraw(self) -> None:
-        """Take back the batches that were never sent (mirror.kafka.producer)."""
+        """Withdraw the batches that were never sent (mirror.kafka.producer)."""
         self._producer.withdraw()
 
     def numbers(self, topic: str, partition: int) -> NextSequence | None:
-        """Return numbers for the batches of a partition that has none; None where transactions fence."""
+        """Return sequence numbers for a partition that has none; None if transactions fence instead."""
         return None if self._transactions is not None else self._producer.numbers(topic, partition)
 
     # --- transactions -------------------------------------------------------------------------------------------
 
     def begin_transaction(self) -> None:
-        """Open a transaction; `send` needs one."""
+        """Open a transaction; `send` requires an open one."""
         self._transactional().begin()
 
     async def enter_transaction(self, places: Collection[TopicPartition]) -> dict[TopicPartition, KafkaError]:
-        """Add partitions without a batch to the transaction, as TransactionalProducer.enter does."""
+        """Add partitions without a batch to the transaction, like TransactionalProducer.enter."""
         return await self._transactional().enter(places)
 
     async def commit_transaction(
@@ -173,10 +173,11 @@ class Target(GroupOffsets):
     ) -> None:
         """Commit the transaction, with (offset, metadata) of a group's partitions.
 
-        `confirm`: as of TransactionalProducer.commit.
+        `confirm`: as in TransactionalProducer.commit.
 
         Raises:
-            KafkaError: nothing of it counts; or the outcome is unknown (the connection failed), and the next `fence` decides.
+            KafkaError: nothing of the transaction counts; or its outcome is unknown (the connection failed), and the next `fence`
+                decides.
         """
         await self._transactional().commit(group, offsets, confirm)
 
@@ -185,7 +186,7 @@ class Target(GroupOffsets):
         await self._transactional().abort()
 
     async def await_markers(self) -> None:
-        """As of TransactionalProducer."""
+        """Wait for markers, like TransactionalProducer.await_markers."""
         await self._transactional().await_markers()
 
     async def delete_before(self, place: TopicPartition, offset: int) -> None:

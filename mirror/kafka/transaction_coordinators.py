@@ -26,12 +26,12 @@ from mirror.model.topic_partition import TopicPartition
 
 log = logging.getLogger("mirror")
 
-# The broker still writes the markers of the transaction before: it takes milliseconds.
+# The broker is still writing the markers of the previous transaction, which takes milliseconds.
 MARKERS_S = 0.005
-# After so long one of its partitions takes no marker. That transaction is decided, but its id is of no use until then.
+# After this time, a partition of the previous transaction accepts no marker. The transaction is decided, but its id is blocked.
 STUCK_S = 2.0
 FENCE_AGAIN_S = 1.0
-LEAST_TIMEOUT_MS = 5_000  # a transaction lasts less than a second; this is for a coordinator that is slow
+LEAST_TIMEOUT_MS = 5_000  # a transaction lasts less than a second; the rest is for a slow coordinator
 
 _COORDINATOR_MOVED = (ErrorCode.coordinator_not_available, ErrorCode.not_coordinator)
 COME_AGAIN = (*_COORDINATOR_MOVED, ErrorCode.coordinator_load_in_progress, ErrorCode.concurrent_transactions)
@@ -50,7 +50,7 @@ class TransactionCoordinators:
     def __init__(
         self, client: Requester, *, retry_s: float, is_closed: Callable[[], bool], stuck_s: float | None = None
     ) -> None:
-        """Take the client, the pause before retries, and a predicate that ends them.
+        """Take the client, the pause before retries, and a predicate that stops the retries.
 
         `stuck_s`: how long a transaction may take to end; None: STUCK_S.
         """
@@ -69,18 +69,18 @@ class TransactionCoordinators:
         come_again: Collection[ErrorCode] = COME_AGAIN,
         busy_s: float | None = None,
     ) -> Any:
-        """Return a coordinator's response.
+        """Send a request to a coordinator and return its response.
 
         Args:
-            request: What to ask.
-            codes: Returns the errors in a response.
+            request: The request.
+            codes: Returns the error codes in a response.
             key: The transactional id, or the group.
-            kind: Which of the two it is.
+            kind: Which of the two the key is.
             come_again: Errors after which the request is repeated.
-            busy_s: Pause while markers of the transaction before are being written; None: MARKERS_S.
+            busy_s: Pause while markers of the previous transaction are being written; None: MARKERS_S.
 
         Raises:
-            StuckError: it is busy with the transaction before for longer than that takes.
+            StuckError: the previous transaction has not ended in time.
             KafkaError: the producer is fenced or was closed.
         """
         began_s = time.monotonic()
@@ -92,7 +92,7 @@ class TransactionCoordinators:
             except SILENCES:
                 self._client.refresh_soon()
                 found = (ErrorCode.coordinator_not_available,)
-            except BrokerError as error:  # of who looks up the coordinator
+            except BrokerError as error:  # the coordinator could not be looked up
                 if error.code not in COME_AGAIN:
                     raise
                 found = (error.code,)
@@ -112,7 +112,7 @@ class TransactionCoordinators:
     async def add_partitions(
         self, who: ProducerState, places: Collection[TopicPartition]
     ) -> dict[TopicPartition, KafkaError]:
-        """Add partitions to a transaction of the first version; return why some cannot be added. Raises KafkaError."""
+        """Add partitions to a first-version transaction; return the failed ones. Raises KafkaError."""
         failed: dict[TopicPartition, KafkaError] = {}
         wanted = set(places)
         while wanted:
@@ -121,14 +121,14 @@ class TransactionCoordinators:
             )
             for where, code in added(answer):
                 if code is ErrorCode.operation_not_attempted:
-                    continue  # because another one cannot be added: it is asked for again without that
+                    continue  # another partition cannot be added: retry without that one
                 wanted.discard(where)
                 if code is not ErrorCode.none:
                     failed[where] = BrokerError(code, f"{where[0]}-{where[1]} cannot be added to the transaction")
         return failed
 
     async def add_group(self, who: ProducerState, group: str) -> None:
-        """Add a group to a transaction of the first version; raises KafkaError."""
+        """Add a group to a first-version transaction; raises KafkaError."""
         answer = await self.ask(add_offsets(who, group), own_code, key=who.transactional_id)
         check(answer.error_code, group)
 
@@ -147,9 +147,9 @@ class TransactionCoordinators:
             check(code, f"{topic}-{partition}")
 
     async def identify(self, name: str, timeout_ms: int) -> tuple[Any, int]:
-        """Return the response to InitProducerId, and the time-out of the transaction.
+        """Return the response to InitProducerId, and the timeout of the transaction.
 
-        It is shorter than `timeout_ms` if the target does not allow that. Raises KafkaError.
+        The timeout is shorter than `timeout_ms` if the target does not allow that. Raises KafkaError.
         """
         while True:
             answer = await self.ask(init_producer_id(name, timeout_ms), own_code, key=name)
@@ -175,7 +175,7 @@ class TransactionCoordinators:
 
 
 def codes_of(found: Iterable[tuple[TopicPartition, ErrorCode]]) -> list[ErrorCode]:
-    """Return the codes of partitions."""
+    """Return the error codes of all partitions."""
     return [code for _, code in found]
 
 
@@ -184,7 +184,7 @@ def own_code(answer: Any) -> list[ErrorCode]:
     return [answer.error_code]
 
 
-@cache  # once, for each window opens a producer
+@cache  # log it once, because each window opens a producer
 def _tell_of_time_out(name: str, asked_ms: int, shorter_ms: int) -> None:
     log.warning(
         "%s: the target allows no transaction of %d ms (transaction.max.timeout.ms of its brokers): using %d ms",

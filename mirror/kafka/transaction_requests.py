@@ -1,8 +1,8 @@
-"""The requests of a transactional producer, in both versions of Kafka's transaction protocol.
+"""Build the requests of a transactional producer, in both versions of Kafka's transaction protocol.
 
-In the first version (brokers from 0.11), partitions and the group enter a transaction by separate requests. In the second
-(KIP-890, `transaction.version` 2, Kafka 4.0) they enter with the data written to them, and each transaction has its own epoch:
-late data of an earlier one is refused.
+In the first version (brokers from 0.11), separate requests add partitions and the group to a transaction. In the second version
+(KIP-890, `transaction.version` 2, Kafka 4.0), the data written to them add them, and each transaction has its own epoch: brokers
+refuse late data of an earlier transaction.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from mirror.model.topic_partition import TopicPartition
 
 
 class ProducerState(NamedTuple):
-    """Who writes: brokers refuse a producer id with an older epoch."""
+    """The identity of a producer: brokers refuse a producer id with an older epoch."""
 
     transactional_id: str
     producer_id: int
     epoch: int
 
     def fields(self) -> dict[str, Any]:
-        """Return it as requests have it."""
+        """Return the state as fields of a request."""
         return {
             "transactional_id": self.transactional_id,
             "producer_id": self.producer_id,
@@ -49,7 +49,7 @@ def init_producer_id(transactional_id: str | None, timeout_ms: int) -> Request:
 
 
 def add_partitions(who: ProducerState, places: Iterable[TopicPartition]) -> Request:
-    """Return the request that enters partitions into a transaction."""
+    """Return the request that adds partitions to a transaction."""
     topics = partitions_by_topic(places)
 
     def build(module: ModuleType, version: int) -> Any:
@@ -65,7 +65,7 @@ def add_partitions(who: ProducerState, places: Iterable[TopicPartition]) -> Requ
 
 
 def add_offsets(who: ProducerState, group: str) -> Request:
-    """Return the request that enters a group's offsets into a transaction."""
+    """Return the request that adds a group's offsets to a transaction."""
     return Request(
         ApiKey.ADD_OFFSETS_TO_TXN, 0, 3, lambda module, _: module.AddOffsetsToTxnRequest(**who.fields(), group_id=group)
     )
@@ -87,7 +87,7 @@ def commit_offsets(
 
 
 def end_transaction(who: ProducerState, *, is_committed: bool, is_second: bool = False) -> Request:
-    """Return the request to commit or abort a transaction. Version 2's response has the next epoch."""
+    """Return the request to commit or abort a transaction. The second version's response has the next epoch."""
 
     def build(module: ModuleType, _: int) -> Any:
         return module.EndTxnRequest(**who.fields(), committed=is_committed)

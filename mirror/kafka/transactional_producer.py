@@ -1,7 +1,7 @@
 """Send prepared batches in transactions, and commit a group's offsets with them.
 
-Both versions of Kafka's transaction protocol (mirror.kafka.transaction_requests): in the first each partition is added to
-the transaction before its first batch, and the group before its offsets. EndTxn commits or aborts the whole transaction.
+There are two versions of Kafka's transaction protocol (mirror.kafka.transaction_requests). In the first one, each partition is
+added before its first batch, and the group before its offsets. EndTxn commits or aborts the whole transaction.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mirror.model.topic_partition import TopicPartition
 log = logging.getLogger("mirror")
 
 SPARES = 10
-# Between two requests of `await_markers`. Before the next transaction the pause is longer, as measured in docs/adr/0013.
+# Between two requests of `await_markers`. The pause before the next transaction is longer, as measured in docs/adr/0013.
 AWAIT_MARKERS_S = 0.001
 
 Rotated = Callable[[int], Awaitable[None]]
@@ -54,9 +54,10 @@ class TransactionState(Enum):
 
 
 class TransactionalIds:
-    """The transactional id in use, and spare ones if its last transaction does not end.
+    """The transactional id in use, and spare ids if its last transaction does not end.
 
-    A coordinator does not fence the producer of such a transaction, which may continue later: see TransactionalProducer.commit.
+    A coordinator does not fence the producer of a transaction that does not end. The producer may continue later: see
+    TransactionalProducer.commit.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class TransactionalIds:
         timeout_ms: int,
         identified: Callable[[str, Any], Awaitable[None]],
     ) -> None:
-        """Use `name` first. `identified` gets the id and the response of each InitProducerId."""
+        """Use `name` first. `identified` gets the id and response of each InitProducerId."""
         self.current: str = name
         self._name = name
         self._coordinators = coordinators
@@ -78,7 +79,7 @@ class TransactionalIds:
         self._fencing: asyncio.Task[None] | None = None
 
     async def open(self, spare: int, rotated: Rotated | None) -> None:
-        """Fence the earlier producer of the id; as TransactionalProducer.open."""
+        """Fence the earlier producer of the id, like TransactionalProducer.open."""
         self._spare, self._rotated = spare, rotated
         await self.renew()
 
@@ -93,7 +94,7 @@ class TransactionalIds:
             await self.rotate()
 
     async def rotate(self) -> None:
-        """Use a spare transactional id, if the transaction before does not end; raises KafkaError."""
+        """Use a spare transactional id if the previous transaction does not end; raises KafkaError."""
         for _ in range(SPARES):
             if self._rotated is None:
                 raise StuckError(f"{self.current}: its last transaction does not end")
@@ -107,16 +108,16 @@ class TransactionalIds:
         raise StuckError(f"{self._name}: none of its transactions ends")
 
     def fence_before(self) -> None:
-        """Fence the id that was in use before.
+        """Fence the transactional id that was used before.
 
-        Its producer may be used again when its stuck transactions have ended.
+        It can be used again as soon as its stuck transactions have ended.
         """
         if self._spare:
             before = self._named((self._spare - 1) % SPARES)
             self._fencing = asyncio.get_running_loop().create_task(self._coordinators.fence(before, self._timeout_ms))
 
     def close(self) -> None:
-        """Fence nothing more."""
+        """Stop fencing."""
         if self._fencing is not None:
             self._fencing.cancel()
 
@@ -132,10 +133,11 @@ class TransactionalIds:
 class TransactionalProducer(Producer):
     """A producer whose batches count when their transaction is committed."""
 
-    gives_up_uncertain = True  # by aborting the transaction
-    by_name = by_id = _FIRST  # of the transaction protocol; see `_agree`
-    # A leader that appended a batch and moved before its replicas had it answers so too. Without transactions the sequence number
-    # shows it; here a commit would make the batch count, and its records would be sent again.
+    gives_up_uncertain = True  # aborting the transaction undoes the batch
+    by_name = by_id = _FIRST  # of the first transaction protocol; see `_agree`
+    # A leader may append a batch and move before its replicas have the batch: it responds with this error too. Without
+    # transactions, the sequence number reveals that. In a transaction, a commit would make the batch count, and its records
+    # would be sent again.
     perhaps_appended = (*Producer.perhaps_appended, ErrorCode.not_leader_or_follower)
 
     def __init__(
@@ -147,39 +149,39 @@ class TransactionalProducer(Producer):
         stuck_s: float | None = None,
         **kwargs: Any,
     ) -> None:
-        """As a Producer; the id's earlier producers are fenced by `open`.
+        """Create a Producer whose `open` fences the id's earlier producers.
 
-        `has_empty_partitions`: transactions have partitions without a batch, as only the first version of the protocol allows.
-        `stuck_s` as of TransactionCoordinators.
+        `has_empty_partitions`: transactions have partitions without a batch; only the first protocol version allows that.
+        `stuck_s`: as in TransactionCoordinators.
         """
         super().__init__(*args, **kwargs)
         self.transactional_id: str = transactional_id
         self._is_first = has_empty_partitions
         self._state = TransactionState.NONE
-        self._added: set[TopicPartition] = set()  # to the open transaction
+        self._added: set[TopicPartition] = set()  # partitions in the open transaction
         self._to_add: dict[TopicPartition, _Delivery] = {}
         self._adding: asyncio.Task[None] | None = None
         self._has_group = False
-        self._is_uncertain = False  # a batch of the open transaction has no outcome: it can only be aborted
+        self._is_uncertain = False  # a batch of the open transaction has no outcome, so it can only be aborted
         self._coordinators = TransactionCoordinators(
             self._client, retry_s=self._retry_s, is_closed=lambda: self.is_closed, stuck_s=stuck_s
         )
         self._ids = TransactionalIds(
             transactional_id, self._coordinators, timeout_ms=transaction_timeout_ms, identified=self._named
         )
-        self._is_second = False  # which version of the protocol the cluster speaks
-        self._held_up: list[_Delivery] = []  # wait for the transaction before to end, or for another id
+        self._is_second = False  # whether the cluster uses the second version of the protocol
+        self._held_up: list[_Delivery] = []  # batches that wait for the previous transaction to end, or for another id
         self._rotating: asyncio.Task[None] | None = None
         self._held_up_s = 0.0
-        self._has_appended = False  # a broker has a batch of the open transaction, so the one before has ended
+        self._has_appended = False  # a batch of the open transaction was appended, so the previous one has ended
 
     async def open(self, spare: int = 0, rotated: Rotated | None = None) -> None:
         """Fence the earlier producer of this transactional id and abort its open transaction.
 
         Args:
-            spare: Number of the last used transactional id: 0, or the number of a spare id.
-            rotated: Called with the number of a spare id before its first use, so that a successor knows it. None: no spare
-                id is used.
+            spare: Number of the transactional id used last: 0, or the number of a spare id.
+            rotated: Called with the number of a spare id before its first use, so that a successor finds the id. None: use no
+                spare id.
 
         Raises:
             KafkaError: the cluster refuses.
@@ -190,13 +192,13 @@ class TransactionalProducer(Producer):
         self._ids.fence_before()
 
     async def _agree(self) -> None:
-        """Find out which version of the protocol to speak."""
+        """Find out which version of the protocol the cluster supports."""
         try:
             node = await self._client.coordinator(CoordinatorType.TRANSACTION, self._ids.current)
             level = await self._client.feature(node, _FEATURE, Purpose.COORDINATION)
         except KafkaError as error:
             log.debug("%s: its coordinator does not report its transaction version: %s", self.transactional_id, error)
-            return  # the first one, which every broker speaks
+            return  # use the first version, which every broker supports
         self._is_second = level >= _SECOND and not self._is_first
         self.by_name, self.by_id = (_SECOND_BY_NAME, _SECOND_BY_ID) if self._is_second else (_FIRST, _FIRST)
 
@@ -216,9 +218,9 @@ class TransactionalProducer(Producer):
         self._has_group = self._has_appended = False
 
     async def enter(self, places: Collection[TopicPartition]) -> dict[TopicPartition, KafkaError]:
-        """Add partitions without a batch to the open transaction; return why some cannot be added.
+        """Add partitions without a batch to the open transaction; return the failed ones.
 
-        Such a partition gets the marker that ends the transaction. Raises KafkaError.
+        Each added partition gets the marker that ends the transaction. Raises KafkaError.
         """
         self._expect(TransactionState.OPEN)
         failed = await self._coordinators.add_partitions(self._who, places)
@@ -233,7 +235,8 @@ class TransactionalProducer(Producer):
         `confirm` runs after the transaction began and before EndTxn. It raises KafkaError if a successor has the slot.
 
         Raises:
-            KafkaError: nothing of it counts; or the outcome is unknown, and the next `open` of the transactional id decides.
+            KafkaError: nothing of the transaction counts; or its outcome is unknown, and the next `open` of the transactional id
+                decides.
         """
         await self._end()
         if self._is_uncertain:
@@ -243,32 +246,32 @@ class TransactionalProducer(Producer):
         else:
             await self._commit_offsets(group, offsets)
             if confirm is not None and self._has_group:
-                await confirm()  # the transaction began with the offsets
+                await confirm()  # the transaction began with the offsets at the latest
         if self._added or self._has_group:
             await self._ended(is_committed=True)
         self._state = TransactionState.NONE
 
     async def abort(self) -> None:
-        """Abort all batches of the transaction, also those with unknown outcome; raise KafkaError."""
+        """Abort all batches of the transaction, including those with unknown outcome; raises KafkaError."""
         await self._end()
         if self._is_uncertain and not (self._is_second and (self._added or self._has_group)):
-            # NextSequence numbers are not known either then. A new epoch begins with 0, and ends the transaction of the old one.
+            # Then the next sequence numbers are unknown too. A new epoch starts at 0, and ends the transaction of the old epoch.
             self._is_uncertain = False
             await self._ids.renew()
             self._added.clear()
         elif self._added or self._has_group:
-            self._is_uncertain = False  # the second version ends a transaction by a new epoch anyway
+            self._is_uncertain = False  # in the second version, each transaction ends with a new epoch anyway
             await self._ended(is_committed=False)
         self._state = TransactionState.NONE
 
     async def await_markers(self) -> None:
-        """Return when all markers of an aborted transaction are written.
+        """Wait until all markers of an aborted transaction are written.
 
-        Until then the coordinator may write one again. Only for the first version of the protocol. Raises KafkaError.
+        Until then the coordinator may write a marker again. Only for the first version of the protocol. Raises KafkaError.
         """
         self._expect(TransactionState.NONE)
         if self._added:
-            # Again: that is accepted when the last marker is written.
+            # A second abort is accepted as soon as the last marker is written.
             await self._ended(is_committed=False, busy_s=AWAIT_MARKERS_S)
 
     def send(
@@ -279,12 +282,12 @@ class TransactionalProducer(Producer):
         numbered: NextSequence | None = None,
         topic_id: uuid.UUID | None = None,
     ) -> asyncio.Future[int]:
-        """As of a Producer; a transaction must be open. It always counts by itself."""
+        """Queue a batch like a Producer; requires an open transaction. The producer always counts."""
         self._expect(TransactionState.OPEN)
         return super().send(outgoing, topic, partition, topic_id=topic_id)
 
     def close(self) -> None:
-        """As of a Producer."""
+        """Close like a Producer; stop fencing."""
         super().close()
         self._ids.close()
         for task in (self._adding, self._rotating):
@@ -307,7 +310,7 @@ class TransactionalProducer(Producer):
     # --- partitions enter a transaction before their first batch --------------------------------------------
 
     def _enter(self, delivery: _Delivery, leader: int) -> None:
-        """Add the partition to the transaction first. Its leader must append the marker that ends it."""
+        """Add the partition to the transaction first. Its leader must append the marker that ends the transaction."""
         if self._is_second:
             self._added.add(delivery.where)
         if delivery.where in self._added:
@@ -319,7 +322,7 @@ class TransactionalProducer(Producer):
             self._adding.add_done_callback(self._on_added)
 
     async def _add(self) -> None:
-        await asyncio.sleep(0)  # what comes in the same turn of the loop enters by one request
+        await asyncio.sleep(0)  # partitions of the same loop iteration are added by one request
         while self._to_add:
             adding, self._to_add = self._to_add, {}
             try:
@@ -338,7 +341,7 @@ class TransactionalProducer(Producer):
             task.result()
 
     async def _add_to_transaction(self, adding: dict[TopicPartition, _Delivery]) -> None:
-        """Add partitions to the transaction; unauthorized or deleted partitions do not prevent the others."""
+        """Add partitions to the transaction; an unauthorized or deleted partition does not block the others."""
         failed = await self._coordinators.add_partitions(self._who, adding)
         for where, delivery in adding.items():
             error = failed.get(where)
@@ -350,7 +353,7 @@ class TransactionalProducer(Producer):
             else:
                 self._refused(delivery, error)
 
-    # --- in the second version a transaction that does not end is met by its successor's batches ------------------
+    # --- second version: the first batches of a transaction show that the previous one does not end -------------------
 
     def _put_off(self, delivery: _Delivery, error: KafkaError) -> None:
         if self._is_second and is_code(error, ErrorCode.concurrent_transactions) and not self.is_closed:
@@ -361,12 +364,12 @@ class TransactionalProducer(Producer):
     def _hold_up(self, delivery: _Delivery) -> None:
         """Retry a batch soon, or with another id if the earlier transaction does not end.
 
-        No batch of this transaction can be appended before that one has ended.
+        No batch of this transaction can be appended before the earlier one has ended.
         """
         now_s = self._loop.time()
         stuck_s = self._coordinators.stuck_s
         if now_s - self._held_up_s > 2 * stuck_s:
-            self._held_up_s = now_s  # the first one of a while
+            self._held_up_s = now_s  # the first failure in a row
         if self._rotating is not None or now_s - self._held_up_s > stuck_s:
             self._held_up.append(delivery)
             if self._rotating is None:
@@ -381,8 +384,8 @@ class TransactionalProducer(Producer):
     async def _rotate_held_up(self) -> None:
         """Use another transactional id for the whole transaction.
 
-        A batch appended under the old id would not be committed: nothing is sent meanwhile, and requests in flight finish first.
-        If one of their batches was appended after all, the earlier transaction has ended, and the id stays.
+        A batch appended under the old id would not be committed. So nothing is sent meanwhile, and requests in flight finish
+        first. If one of their batches was appended after all, the earlier transaction has ended, and the id stays.
         """
         failure: KafkaError | None = None
         await self._pause()
@@ -392,7 +395,7 @@ class TransactionalProducer(Producer):
             except KafkaError as error:
                 failure = error
             for queue in self._queues.values():
-                queue[0].sequence = -1  # those of the new id begin with 0
+                queue[0].sequence = -1  # the numbers of the new id start at 0
         self._rotating = None
         self._held_up_s = 0.0
         held_up, self._held_up = self._held_up, []
