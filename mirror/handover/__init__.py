@@ -1,1 +1,1 @@
-"""Hand slots over: which process serves a slot, and which window of it may write."""
+"""Hand slots over: decide which process serves a slot, and which window of the process may write."""

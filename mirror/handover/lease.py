@@ -1,4 +1,4 @@
-"""A slot's lease, as one window sees it: who owns the slot, and which window may write."""
+"""Manage a slot's lease for one window: who owns the slot, and which window may write."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("mirror")
 
 POLL_S = 0.002
-VALID_S = 4.0  # less than it takes others to take the slot over
+VALID_S = 4.0  # less than another process needs to take over the slot
 STANDBY_S = 0.5
 NETWORK = (KafkaError, OSError, TimeoutError)
 
 
 class LeaseTerm:
-    """For how long a window may write: VALID_S from the last request whose response confirmed its lease.
+    """The time for which a window may write: VALID_S after the request that last confirmed its lease.
 
-    A: It begins with the request, not with its response.
-    B: It is measured by two clocks: the monotonic one may stop while a machine sleeps, the other one may be set back.
+    A: The term starts with the request, not with its response.
+    B: Two clocks measure it: the monotonic one may stop while a machine sleeps, the other one may be set back.
     C: VALID_S is shorter than a successor's wait before a takeover, so no two windows write with valid leases.
     """
 
@@ -54,27 +54,27 @@ class LeaseTerm:
 
     @staticmethod
     def now() -> tuple[float, float]:
-        """Return the present moment for `confirm`. Call it before the request to the cluster."""
+        """Return the current times for `confirm`. Call it before the request to the cluster."""
         return time.monotonic(), time.time()
 
     def confirm(self, asked: tuple[float, float]) -> None:
-        """Extend the term: slot and lease were this window's at some moment after `asked`."""
+        """Extend the term: the slot and the lease belonged to this window at some moment after `asked`."""
         self._asked = max(self._asked, asked)
 
     @property
     def is_valid(self) -> bool:
-        """True while no other window can have taken the slot over."""
+        """True while no other window can have taken over the slot."""
         (monotonic, wall), (asked_monotonic, asked_wall) = self.now(), self._asked
         return 0 <= monotonic - asked_monotonic < VALID_S and 0 <= wall - asked_wall < VALID_S
 
 
 class LeaseStatus(Enum):
-    """The lease as a window finds it that has acquired its slot."""
+    """The state of the lease, for a window that has acquired the slot."""
 
     HOLDS = "slot and lease are this window's"
     STOPPING = "slot and lease are this window's, but this process must stop"
     LOST = "the slot was given to another process"
-    # What this window knows is old.
+    # The data of this window is outdated.
     OVERTAKEN = "another window has taken over the lease, or processes of another layout work"
 
     @property
@@ -94,12 +94,13 @@ class Lease:
     """Waits for a slot and acquires its lease for one window.
 
     Attributes:
-        predecessor: How the windows before ended; known when the lease is acquired.
-        others: Leases of slots of another layout that ran after this slot; known then, too.
-        is_of_new_flow: No window ran before this one, of this slot or another; known then, too.
-        wait_ms: From the window's start, or from when the slot could be ours, until the lease was acquired.
-        takeovers: 1 when a predecessor counted as dead, otherwise 0.
-        is_claimed_again: The lease was claimed again, for a spare transactional id, and may have covered that of a successor.
+        predecessor: How the earlier windows ended; known when the lease is acquired.
+        others: Leases of slots of another layout that ran after this slot; known at the same time.
+        is_of_new_flow: No window of any slot ran before this one; known at the same time.
+        wait_ms: Time until the lease was acquired, from the window's start or, if later, from when this process could own the
+        slot. takeovers: 1 when a predecessor counted as dead, otherwise 0.
+        is_claimed_again: The lease was claimed again for a spare transactional id, which may have overwritten a successor's
+            claim.
     """
 
     def __init__(self, plan: FlowPlan, window: Window, warn: Callable[[str, BaseException], None]) -> None:
@@ -121,7 +122,7 @@ class Lease:
         self.wait_ms = 0.0
         self.takeovers = 0
         self.is_claimed_again = False
-        self._acquired_from: dict[TopicPartition, LeaseState] = {}  # the lanes' leases when ours was acquired
+        self._acquired_from: dict[TopicPartition, LeaseState] = {}  # leases of the lanes when ours was acquired
 
     # --- what was found on the target ----------------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ class Lease:
     def may_commit(self, found: Offsets) -> bool:
         """Return whether this window may commit a transaction that began before `found` was read.
 
-        A window whose slot has another owner may: the new owner claims the lease before it opens its producer.
+        It may even commit if its slot has another owner: the new owner claims the lease before it opens its producer.
         """
         status = self.status(found)
         return status.may_write if self.is_claimed_again else status is not LeaseStatus.OVERTAKEN
@@ -144,7 +145,7 @@ class Lease:
     def newest_spare(self, found: Offsets) -> int:
         """Return the number of the slot's transactional id; `found` was read after this window's claim.
 
-        A predecessor that claimed the lease later than `acquire` read it, for a spare id, is part of `found`.
+        A predecessor may have claimed the lease for a spare id after `acquire` read it: `found` shows that claim.
         """
         window, leases = self._window, dict(self._acquired_from)
         for key, lease in self._leases(found).items():
@@ -159,7 +160,7 @@ class Lease:
     def _is_of_old_layout(self, found: Offsets) -> bool:
         """Return whether processes of another layout work.
 
-        The owner does not show it: if only this layout has the slot, no process commits another owner.
+        The owner does not show it: if only this layout has the slot, no process of the other layout commits another owner.
         """
         return self._layout in found and SlotLayout.parse(found[self._layout][1]) != self._own_layout
 
@@ -170,7 +171,7 @@ class Lease:
     def has_stale_commit(self, found: Offsets) -> bool:
         """Return whether a suspended process has committed old positions over newer ones.
 
-        Such a commit also restores the old leases, by which it is detected.
+        Such a commit also restores the old leases, which reveals it.
         """
         leases, number = self._leases(found), self._window.number
         own = leases.pop(self.own, None)
@@ -181,7 +182,7 @@ class Lease:
     def _is_overtaken(self, leases: Mapping[TopicPartition, LeaseState]) -> bool:
         """Return whether a later window has acquired the lease since.
 
-        A later window that had released it before belongs to a process whose clock was ahead: it is no successor.
+        A later window that released the lease earlier belongs to a process whose clock was ahead. It is no successor.
         """
         window = self._window
         return any(
@@ -216,7 +217,7 @@ class Lease:
         return False
 
     async def announce_ready(self, target: GroupOffsets) -> None:
-        """Announce to the lease's holder that a successor is ready. Raises KafkaError."""
+        """Announce to the holder of the lease that a successor is ready. Raises KafkaError."""
         await target.commit(self._plan.group, {self.ready: (self._window.number, "")})
 
     async def acquire(self, target: Target, term: LeaseTerm, begin: Callable[[], Awaitable[bool]]) -> bool:
@@ -224,8 +225,8 @@ class Lease:
 
         Args:
             target: Stores the leases.
-            term: Is confirmed before `begin` is called.
-            begin: Writes the lease; returns False if another window has it after all.
+            term: Confirmed before `begin` is called.
+            begin: Writes the lease; returns False if another window has it.
 
         Returns:
             The result of `begin`; False if the slot was lost or the window has passed.
@@ -244,7 +245,7 @@ class Lease:
                 if self._is_stopped(found) or not self.owns_slot(found):
                     return False
                 if self._newest_ready(found) < window.number:
-                    await self.announce_ready(target)  # the predecessor began late and announced itself after us
+                    await self.announce_ready(target)  # the late predecessor announced itself after us
                 since_ms, leases = Owner.parse(found[self.owner]).since_ms, self._leases(found)
                 if self._are_free(leases.values(), since_ms) and await self._knows_predecessor(
                     target, leases, since_ms
@@ -253,7 +254,7 @@ class Lease:
                     self._log_takeovers((*leases.values(), *(other.lease for other in self.others)))
                     term.confirm(asked)
                     if not term.is_valid:
-                        continue  # this process was suspended: what was found may be outdated
+                        continue  # this process was suspended, so `found` may be outdated
                     has_begun = await begin()
                     possible_ms = max(window.start_ms, since_ms)
                     self.wait_ms = now_ms() - (possible_ms if waited else max(asked_ms, possible_ms))
@@ -288,8 +289,8 @@ class Lease:
     ) -> bool:
         """Set the predecessor from the lanes' leases.
 
-        Returns False while a slot of another layout holds a lease. Another layout can have run since only if the window
-        before was not of this slot and run. Raises KafkaError.
+        Returns False while a slot of another layout holds a lease. That is only checked if the previous window was not of this
+        slot and run: otherwise no other layout can have run since. Raises KafkaError.
         """
         window = self._window
         self.others, before = [], predecessor_of(window.number, leases.values(), run_id=window.run_id)
@@ -305,7 +306,7 @@ class Lease:
     async def _of_other_layouts(self, target: Target, leases: Mapping[TopicPartition, LeaseState]) -> list[OtherLease]:
         """Return the leases of slots of another layout that ran after this slot did.
 
-        Any of them may have had this slot's partitions. A lease of an earlier version does not name its layout. Raises
+        Any of them may have had this slot's partitions. A lease from an earlier version does not name its layout. Raises
         KafkaError.
         """
         topic, window_ms = self._plan.lease_topic, self._window.window_ms
@@ -338,7 +339,7 @@ class Lease:
         try:
             found = await target.committed(self._plan.group, self.whose)
         except NETWORK:
-            return False  # the commit or the next look will say more
+            return False  # the commit or the next check will show it
         return self._is_stopped(found) or not self.owns_slot(found)
 
     def _may_take_over(self, held: LeaseState, since_ms: float) -> bool:
@@ -348,15 +349,15 @@ class Lease:
             return True
         dead_ms = held.dead_ms(window.window_ms)
         if held.run_id != window.run_id:
-            # The earlier owner checks its ownership each second, and then drains; transactions need not wait for that.
+            # The earlier owner checks its ownership each second, and then drains its batches. Transactions need no wait.
             drains_s = 0.0 if self._plan.is_exactly_once else GRACE_S
             dead_ms = min(dead_ms, since_ms + (2 * COMMIT_S + drains_s) * 1000)
         return now_ms() > dead_ms
 
     def _is_own_or_ended(self, held: LeaseState) -> bool:
-        """Return whether an ended run or this window itself holds a lease.
+        """Return whether an ended run, or this window itself, holds a lease.
 
-        The response to this window's claim may have been lost.
+        This window may hold it if the response to its claim was lost.
         """
         window = self._window
         return held.run_id in window.gone or (held.run_id, held.window) == (window.run_id, window.number)

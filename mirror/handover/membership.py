@@ -1,7 +1,7 @@
-"""Share the slots of a flow: processes that run the same flow are members of a consumer group.
+"""Share the slots of a flow: the processes that run a flow are members of one consumer group.
 
-The group's assignment gives slots to processes; each process commits an offset per slot (`owner_key`), which tasks read,
-wherever they run. A process that is gone loses its slots when its session ends.
+The group's assignment distributes the slots. Each process commits an offset per slot that it owns (`owner_key`), which tasks
+read on any machine. If a process is gone, it loses its slots when its session ends.
 """
 
 from __future__ import annotations
@@ -43,32 +43,32 @@ from mirror.runtime.logs import describe
 
 log = logging.getLogger("mirror")
 
-SESSION_MS = 6_000  # the least that brokers allow by default (group.min.session.timeout.ms)
+SESSION_MS = 6_000  # the minimum that brokers allow by default (group.min.session.timeout.ms)
 LOOK_S = 0.5
 RECONCILE_S = 1.0
 STEP_S = 10.0
-POLLED_MS = 15_000  # the broker waits at most so long for a member that has just died
+POLLED_MS = 15_000  # the longest time that the broker waits for a member that has just died
 RENEW_MS = 5_000
-SILENT_MS = 20_000  # an owner that was not renewed for so long is gone
+SILENT_MS = 20_000  # an owner that has not renewed its claim for this long is gone
 CLOSE_S = 2.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Membership:
-    """This process' part in one flow.
+    """The membership of this process in one flow.
 
-    `owned`: the slots that it serves now, None before that is known, and `since_s` (epoch) just these; `processes`: how many
-    share the flow; `has_conflict`: whether one of them has other settings.
+    `owned`: the slots that it serves now, None before that is known. `since_s`: since when it serves exactly these slots (epoch).
+    `processes`: how many processes share the flow. `has_conflict`: whether one of them has other settings.
     """
 
     flow: Flow  # the flow
-    plan: InitVar[FlowPlan]  # names its groups and topics
-    layout: SlotLayout  # how processes divide its partitions into slots
+    plan: InitVar[FlowPlan]  # has the names of its groups and topics
+    layout: SlotLayout  # how processes divide the flow's partitions into slots
     run_id: int  # this run
-    gone: Collection[int]  # earlier runs of the same state folder
-    settings: str  # the version, and a digest of the settings that all processes of this version must share
+    gone: Collection[int]  # earlier runs with the same state folder
+    settings: str  # the version, and a digest of the settings that all processes must share
     is_ready: Callable[[], bool]  # returns whether this process has started to replicate
-    hung: Callable[[], str]  # returns why this process no longer replicates, "" if it does
+    hung: Callable[[], str]  # returns why this process no longer replicates, "" if it does replicate
 
     def __post_init__(self, plan: FlowPlan) -> None:
         self.name = self.flow.name
@@ -81,23 +81,23 @@ class Membership:
         self._lease_topic = plan.lease_topic
         self._topic = SLOTS_TOPIC.format(source=self.flow.source.alias, slots=self.layout.slots)
         self._assigned: set[int] = set()
-        self._renewals: dict[int, tuple[int, float]] = {}  # by run: the last one, and when this process saw it first
+        self._renewals: dict[int, tuple[int, float]] = {}  # by run: the last renewal, and when it was first seen
         self._logged: set[str] = set()
         self._target: GroupOffsets | None = None
         self._files = SecretFiles(self.flow.target_admin)
 
     @property
     def leads(self) -> bool:
-        """True for the one process that does a flow's single tasks.
+        """True for the one process that does the tasks that a flow needs only once.
 
-        These are checkpoints, heartbeats, topic settings and ACLs.
+        These tasks are checkpoints, heartbeats, topic settings and ACLs.
         """
         return self.owned is not None and 0 in self.owned
 
     async def live(self, stop: asyncio.Event, end: asyncio.Event) -> None:
-        """Take part until `stop` is set. Then commit that this run stops, until `end` is set.
+        """Take part until `stop` is set. Then commit that this run stops, and do so until `end` is set.
 
-        The group's client has a thread: librdkafka requests OAuth tokens when the client is made and when it is polled.
+        The group's client has its own thread: librdkafka requests OAuth tokens when the client is created and when it is polled.
         """
         due_s = looked_s = time.monotonic()
         consumer: Consumer | None = None
@@ -109,7 +109,7 @@ class Membership:
                 consumer = await loop.run_in_executor(group, step, consumer)
                 now_s = time.monotonic()
                 if now_s - looked_s > SESSION_MS / 2000:
-                    due_s = now_s + 2 * RECONCILE_S  # this process slept: first hear whether it is still a member
+                    due_s = now_s + 2 * RECONCILE_S  # this process slept: first find out whether it is still a member
                 looked_s = now_s
                 if now_s >= due_s:
                     await self._with_target(self._reconcile)
@@ -157,7 +157,7 @@ class Membership:
             "heartbeat.interval.ms": SESSION_MS // 3,
             "max.poll.interval.ms": POLLED_MS,
             "enable.auto.commit": False,
-            "topic.metadata.refresh.interval.ms": 5_000,  # a topic that was created just now
+            "topic.metadata.refresh.interval.ms": 5_000,  # to find a new topic soon
         }
         try:
             consumer = Consumer(options, logger=quiet_logger())
@@ -168,7 +168,7 @@ class Membership:
         return consumer
 
     def _poll_group(self, consumer: Consumer | None) -> Consumer | None:
-        """Serve the group's own events; there are no records."""
+        """Serve the events of the group; the topic has no records."""
         self._logged.discard("hung")
         if self._files.changed() and consumer is not None:
             log.info("%s: a file with secrets has changed; the group %s is joined again", self.name, self._members)
@@ -184,7 +184,7 @@ class Membership:
     def _leave_group(self, consumer: Consumer | None, *, hung: str) -> Consumer | None:
         """Leave the group until this process replicates again.
 
-        It keeps its slots until other processes claim them.
+        The process keeps its slots until other processes claim them.
         """
         if "hung" not in self._logged:
             self._logged.add("hung")
@@ -224,9 +224,9 @@ class Membership:
         return known, found
 
     async def _claim(self, target: GroupOffsets, known: Mapping[int, Owner], layout: tuple[int, str] | None) -> None:
-        """Commit this process as the owner of its slots, including those of earlier runs.
+        """Commit this process as the owner of its slots, including slots of its earlier runs.
 
-        A slot is not taken from a working process before this one is ready: the slot would have no process.
+        While this process is not ready, it does not take slots from a working process: no process would serve them.
         """
         inherited = {slot for slot, owner in known.items() if owner.run_id in self.gone}
         wanted = {slot for slot in self._assigned if slot < self.layout.slots} | inherited
@@ -246,7 +246,7 @@ class Membership:
 
     def _now_owns(self, slots: Iterable[int]) -> None:
         owned = frozenset(slots)
-        if owned != self.owned and (owned or self.owned):  # at the start there are none for a moment
+        if owned != self.owned and (owned or self.owned):  # at the start, there are no slots for a moment
             log.info("%s: serves slots %s of %d", self.name, _listed(owned), self.layout.slots)
             self.since_s = time.time()
         self.owned = owned
@@ -258,7 +258,7 @@ class Membership:
         self.owned = frozenset()
 
     async def _leave(self, target: GroupOffsets) -> None:
-        """Stop this run's windows and free its slots; repeat if another commit overwrote it."""
+        """Stop this run's windows and free its slots; repeat this if another commit overwrote it."""
         stops = TopicPartition(self._lease_topic, stop_key())
         known, found = await self._owners(target, stops)
         if not is_stopped(self.run_id, found.get(stops)):
@@ -270,7 +270,7 @@ class Membership:
     async def _check_layout(self, target: GroupOffsets, at: tuple[int, str] | None) -> bool:
         """Return False, and log it, while a live process uses another layout.
 
-        Both would replicate the same partitions.
+        Both processes would replicate the same partitions.
         """
         other = SlotLayout.parse(at[1]) if at is not None else None
         if other is None or other == self.layout:
@@ -293,9 +293,9 @@ class Membership:
         return True
 
     def _works(self, owner: Owner) -> bool:
-        """Return whether another process serves a slot: its owner was renewed lately.
+        """Return whether another process serves a slot: its claim was renewed recently.
 
-        A renewal that this process saw long ago is old, even if the other process' clock was ahead.
+        A renewal that this process first saw long ago is old, even if the other process' clock was ahead.
         """
         if owner.run_id in {0, self.run_id, *self.gone}:
             return False
@@ -337,7 +337,7 @@ class Membership:
 
 def _close_consumer(consumer: Consumer | None) -> None:
     if consumer is not None:
-        threading.Thread(target=consumer.close, daemon=True).start()  # which a dead cluster holds up
+        threading.Thread(target=consumer.close, daemon=True).start()  # a dead cluster may delay it
 
 
 def _described(layout: SlotLayout) -> str:
@@ -357,7 +357,7 @@ async def _wait(event: asyncio.Event, at_most_s: float) -> None:
 
 
 class Memberships(threading.Thread):
-    """All flows' memberships, in one thread: none waits for another flow's cluster."""
+    """The memberships of all flows, in one thread: none waits for the cluster of another flow."""
 
     def __init__(self) -> None:
         super().__init__(name="memberships", daemon=True)
@@ -377,7 +377,7 @@ class Memberships(threading.Thread):
     async def _all(self) -> None:
         await self._ending.wait()
         for task in self._tasks:
-            task.cancel()  # it may wait for a dead cluster
+            task.cancel()  # the membership may wait for a dead cluster
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _kept(self, membership: Membership) -> None:

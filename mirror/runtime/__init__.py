@@ -1,1 +1,1 @@
-"""Serve every room: log, clock, signals, text, folders. Knows nothing of Kafka."""
+"""Provide the log, the clock, signals, text and folders to all packages. Nothing here depends on Kafka."""

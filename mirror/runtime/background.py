@@ -12,20 +12,20 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-_loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a fork has none of its parent's threads
+_loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a forked process has none of its parent's threads
 _starting = threading.Lock()
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return a coroutine's result, or raise its error. Not for that thread.
+    """Return a coroutine's result, or raise its error. Do not call it on the background thread.
 
-    The coroutine bounds its own time.
+    The coroutine must limit its own time.
     """
     return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
 
 
 def begin(coroutine: Coroutine[Any, Any, object]) -> None:
-    """Let a coroutine run, and wait for nothing."""
+    """Start a coroutine without waiting for it."""
     asyncio.run_coroutine_threadsafe(coroutine, _loop())
 
 
@@ -39,16 +39,16 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 class BackgroundCall(Generic[T]):
-    """One call at a time, in a separate thread. Not for several threads."""
+    """Runs one call at a time, in a separate thread. Use it from one thread only."""
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1)
         self._pending: tuple[Future[T], float] | None = None
 
     def ask(self, question: Callable[[], T], *, within_s: float) -> tuple[T, float] | None:
-        """Start a call unless the last one still runs. Return a result and its start, epoch seconds.
+        """Start a call unless the last one is still running. Return a result and its start, epoch seconds.
 
-        None if it has not ended in time: the next call waits for it. Raises the errors of the call.
+        Return None if the call has not ended in time; then the next `ask` waits for the same call. Raises the errors of the call.
         """
         if self._pending is None:
             self._pending = self._executor.submit(question), time.time()

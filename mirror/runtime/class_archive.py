@@ -1,8 +1,8 @@
-"""Keep the class-data archive of a JVM: it starts in half the time without reading its jars.
+"""Keep the class-data archive of a JVM. With it, the JVM starts in half the time.
 
-The first run without an archive has its JVM write one at its end; later runs map it. If that does not finish in time, as on a
-busy machine, it is tried again an hour later: writing costs more than one start saves. The file's name contains the Java and
-the jars it belongs to, so that an upgrade makes a new one, and the JVM itself ignores an archive of another JVM.
+If there is no archive, the JVM of a run writes one at its end, and later runs map the file. If writing does not finish in time,
+as on a busy machine, it is tried again an hour later: writing costs more than one start saves. The file name depends on the Java
+and the jars, so an upgrade creates a new archive. The JVM itself ignores an archive of another JVM.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import os
 import time
 from pathlib import Path
 
-JVM_END_S = 20.0  # how long a stop waits for the JVM, which writes the archive at its end
-ASKED_FOR_S = 300.0  # the same, if the archive is all that is wanted
-ABANDONED_S = 3600.0  # a partial file this old belongs to a process that was killed, or had too little time
+JVM_END_S = 20.0  # how long a stop waits for the JVM, which writes the archive when it ends
+ASKED_FOR_S = 300.0  # the same, if the only purpose of the run is the archive
+ABANDONED_S = 3600.0  # a partial file of this age belongs to a process that was killed, or had too little time
 
 
 class ClassArchive:
@@ -24,10 +24,10 @@ class ClassArchive:
         """Describe the archive.
 
         Args:
-            folder: Where archives are.
-            java: The Java program.
-            name: The parts of its file name: the program of the jars, with its version.
-            jars: Their folder.
+            folder: The folder of the archives.
+            java: Path of the Java program.
+            name: Start of the file name: the program of the jars, with its version.
+            jars: The folder of the jars.
             is_asked_for: Write it even if the last attempt was less than an hour ago.
         """
         self._is_asked_for = is_asked_for
@@ -42,7 +42,7 @@ class ClassArchive:
 
     @property
     def is_there(self) -> bool:
-        """True when later starts map it."""
+        """True if the archive exists, so that the JVM maps it."""
         return self._path.is_file()
 
     def use_option(self) -> str:
@@ -52,7 +52,7 @@ class ClassArchive:
     def jvm_option(self) -> str:
         """Return the options that use or write the archive.
 
-        "" if its folder is read-only, or if Java lacks its base archive, as after jlink: the JVM would not start.
+        Return "" if the folder is read-only, or if Java lacks its base archive, as after jlink: the JVM would not start.
         """
         if option := self.use_option():
             return option
@@ -68,11 +68,11 @@ class ClassArchive:
             return ""
         if not os.access(self._path.parent, os.W_OK) or (is_tried and not self._is_asked_for):
             return ""
-        # The JVM logs each class that cannot be archived, and why; there is nothing to do about it.
+        # The JVM would log each class that cannot be archived, and why. An operator cannot change that.
         return f"-XX:ArchiveClassesAtExit={self._partial} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
     def keep(self) -> None:
-        """Give the JVM's file its final name, after the JVM ended well: no run maps half an archive."""
+        """Give the JVM's file its final name after a clean end of the JVM: no run maps half an archive."""
         if self._partial.is_file():
             self._partial.replace(self._path)
 
@@ -82,9 +82,9 @@ def _home(java: str) -> Path:
 
 
 def _fingerprint(java: str, jars: Path) -> str:
-    """Return a short name for this Java and these jars. The JVM refuses both if changed in place."""
+    """Return a short name for this Java and these jars. If they are changed in place, the JVM refuses the archive."""
     program = Path(java).resolve()
     modules = _home(java) / "lib" / "modules"
     stamp = modules.stat().st_mtime_ns if modules.is_file() else 0
-    installed = jars.stat().st_mtime_ns if jars.is_dir() else 0  # installed again at the same place
+    installed = jars.stat().st_mtime_ns if jars.is_dir() else 0  # changes when the jars are installed again
     return hashlib.sha256(f"{program} {stamp} {jars} {installed}".encode()).hexdigest()[:12]

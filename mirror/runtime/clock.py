@@ -1,11 +1,11 @@
-"""Notice that the machine's clock was set back: windows are numbered by it."""
+"""Detect that the machine's clock was set back: windows are numbered by it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-STEP_S = 1.0  # less than that between two looks is the clock being slowed, not set
+STEP_S = 1.0  # a smaller step between two checks means that the clock was slowed, not set back
 
 
 class Clock:
@@ -17,7 +17,7 @@ class Clock:
         self._ahead_s = wall() - steady()
 
     def set_back_s(self) -> float:
-        """Return how far the wall clock was set back since the last look, else 0."""
+        """Return how far the wall clock was set back since the last check, else 0."""
         ahead_s = self._wall() - self._steady()
         back_s, self._ahead_s = self._ahead_s - ahead_s, ahead_s
         return back_s if back_s > STEP_S else 0.0
@@ -38,12 +38,12 @@ class Stopwatch:
         self.total_s = 0.0
 
     def start(self) -> None:
-        """Run, if it does not run already."""
+        """Start the clock unless it is running."""
         if self._started_s is None:
             self._started_s = self._clock()
 
     def stop(self) -> None:
-        """Stop, if it runs."""
+        """Stop the clock if it is running."""
         if self._started_s is not None:
             self.total_s += self._clock() - self._started_s
             self._started_s = None

@@ -23,7 +23,7 @@ class Query(Protocol):
         """Start; raises StreamTerminated if the engine cannot."""
 
     def revive(self) -> list[StreamTerminated]:
-        """Restart ended streams and return the reasons; raise StreamTerminated if the engine itself is gone."""
+        """Restart ended streams and return the reasons; raises StreamTerminated if the engine itself is gone."""
 
     def stop(self) -> None:
         """Stop at once."""
@@ -33,7 +33,7 @@ class WindowQueries(Query, Protocol):
     """The lanes: each plans a window and serves its slots, then the next one."""
 
     def finish(self, within_s: float) -> bool:
-        """Wait until the running windows have ended, after the plan stops them. Return False on a time-out."""
+        """Wait until the running windows have ended, after the plan stops them. Return False on a timeout."""
 
 
 class Engine(Protocol):
@@ -44,19 +44,19 @@ class Engine(Protocol):
         """Start the engine.
 
         Args:
-            settings: Options `spark.*` of the user.
-            tasks: How many tasks must be able to run at once.
+            settings: The user's `spark.*` options.
+            tasks: How many tasks must be able to run concurrently.
 
         Raises:
             SettingsError: the engine has no room for so many tasks.
         """
 
     def listen(self, recorder: Recorder, streams: Mapping[str, Stream[Any]], on_batch: Callable[[str], None]) -> None:
-        """Pass the rows of each stream, by its name, to its `take`; record progress.
+        """Pass the rows of each stream to its `take`, and record progress.
 
         Args:
-            recorder: Records the queries' events.
-            streams: By name.
+            recorder: Records the events of the queries.
+            streams: The streams by name.
             on_batch: Called with a query's name when it has completed a micro-batch.
         """
 

@@ -11,13 +11,13 @@ from mirror.runtime.user import home_folder
 
 
 def cache_folder() -> Path:
-    """Return where we keep downloads: XDG_CACHE_HOME or ~/.cache, then kafka-mirror."""
+    """Return the folder for downloads: XDG_CACHE_HOME or ~/.cache, then kafka-mirror."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else home_folder() / ".cache") / "kafka-mirror"
 
 
 def java() -> str:
-    """Return the Java program: JAVA_HOME's, or the one on the PATH."""
+    """Return the path of Java: from JAVA_HOME if set, else from the PATH."""
     home = os.environ.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").is_file():
         return str(Path(home) / "bin" / "java")

@@ -1,4 +1,4 @@
-"""Detect lanes that hang (a JVM or worker is frozen) or end again and again."""
+"""Detect lanes that hang (a frozen JVM or worker), or end again and again."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import time
 from collections import deque
 from collections.abc import Iterable
 
-SLACK_S = 30.0  # for a machine under load, and for tasks that are tried again
-SLEPT_S = 5.0  # between two calls of `hung`: this process was suspended itself
+SLACK_S = 30.0  # for a machine under load, and for tasks that are retried
+SLEPT_S = 5.0  # longer pause between two calls of `hung`: this process itself was suspended
 
 
 class LaneProgress:
     """Records when each lane last completed a window; safe from any thread."""
 
     def __init__(self, lanes: Iterable[str], *, longest_s: float) -> None:
-        """Expect each of the lanes, by its query's name, to complete a window every `longest_s`."""
+        """Expect each lane, by the name of its query, to complete a window every `longest_s`."""
         self._overdue_s = longest_s + SLACK_S
         self._looked_s = time.monotonic()
         self._completed_s = dict.fromkeys(lanes, self._looked_s)

@@ -12,7 +12,7 @@ from typing import TextIO
 
 from mirror.runtime.text_columns import one_line
 
-_NOISY = ("py4j", "mirror.librdkafka")  # we say what matters ourselves, with the cluster's or flow's name
+_NOISY = ("py4j", "mirror.librdkafka")  # the driver logs what matters itself, with the name of the cluster or flow
 
 
 def level_once(logged: set[str], what: str) -> int:
@@ -23,7 +23,7 @@ def level_once(logged: set[str], what: str) -> int:
 
 
 def describe(error: BaseException) -> str:
-    """Return an error's message; a time-out of asyncio has none."""
+    """Return the message of an error; asyncio's timeouts have none."""
     return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else repr(error))
 
 
@@ -37,7 +37,7 @@ def first_few(names: Sequence[str]) -> str:
 
 
 class _OneLine(logging.Formatter):
-    """Keeps an event on one line, even if names contain line ends. A traceback follows on its own lines."""
+    """Writes each event on one line, even if names contain line breaks. A traceback follows on separate lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, its name in logging
         return one_line(super().formatMessage(record))
@@ -47,7 +47,7 @@ _JOURNAL_LEVELS = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, loggin
 
 
 class _Journal(_OneLine):
-    """Begins a line with its priority. The journal adds the time."""
+    """Starts each line with its priority. The journal adds the time."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, its name in logging
         return f"<{_JOURNAL_LEVELS.get(record.levelno, 6)}>{super().formatMessage(record)}"
@@ -63,15 +63,15 @@ def _is_journal(stream: TextIO) -> bool:
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Drop py4j's records of the root logger.
+    """Return whether to log a record: False for py4j's records on the root logger.
 
-    py4j raises the same error to its caller. After the JVM's end, no caller is left.
+    py4j raises the same error to its caller. After the end of the JVM, no caller is left.
     """
     return record.name != "root" or "py4j" not in Path(record.pathname).parts
 
 
 def print_error(message: str) -> None:
-    """Print the last line of a command that failed."""
+    """Print the last line of a failed command."""
     level = f"<{_JOURNAL_LEVELS[logging.ERROR]}>" if _is_journal(sys.stderr) else ""
     print(f"{level}kafka-mirror: {message}", file=sys.stderr)
 
@@ -90,9 +90,9 @@ def log_to_stderr(*, verbose: bool = False) -> None:
 
 
 def hang_up_quietly() -> None:
-    """Log nothing about connections that close as this process ends.
+    """Suppress log records about connections that close as this process ends.
 
-    Without their JVM, Spark's runners fail on such records.
+    When their JVM is gone, Spark's runners fail on such records.
     """
     tell = sys.excepthook
 

@@ -1,4 +1,4 @@
-"""Report to systemd that the process is ready, or stops: sd_notify(3). Without systemd, do nothing."""
+"""Notify systemd that the process is ready, or stops: sd_notify(3). Without systemd, do nothing."""
 
 from __future__ import annotations
 

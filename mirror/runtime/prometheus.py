@@ -1,4 +1,4 @@
-"""Query a Prometheus, from which the lag inspector draws the past."""
+"""Query a Prometheus server, which has the history that the lag inspector draws."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class FiringAlert:
 
     @property
     def is_critical(self) -> bool:
-        """Whether it wakes an operator."""
+        """Whether the alert wakes an operator."""
         return self.labels.get("severity") == "critical"
 
 
 class Prometheus:
-    """A server that answers queries. `url` is its address."""
+    """A Prometheus server. `url` is its address."""
 
     def __init__(self, url: str) -> None:
         if not url.startswith(("http://", "https://")):
@@ -45,7 +45,7 @@ class Prometheus:
         """Return the result of an instant query: `metric` and `value` of each series.
 
         Raises:
-            MirrorError: the server refuses the query; the message has the reason and the place.
+            MirrorError: the server refuses the query; the message has the reason and the path.
         """
         return self._result("query", {"query": expr})
 
@@ -55,7 +55,7 @@ class Prometheus:
         return self._result("query_range", parameters)
 
     def alerts(self) -> dict[str, str]:
-        """Return the alerts that are pending or firing, by name; firing wins."""
+        """Return the state of each alert, pending or firing, by name; firing wins."""
         states: dict[str, str] = {}
         for alert in self._get("/api/v1/alerts")["data"]["alerts"]:
             name = alert["labels"]["alertname"]
@@ -80,7 +80,7 @@ class Prometheus:
         ]
 
     def alertmanagers(self) -> list[str]:
-        """Return the addresses of the Alertmanagers that it sends alerts to."""
+        """Return the addresses of the Alertmanagers to which the server sends alerts."""
         found = self._get("/api/v1/alertmanagers")["data"]["activeAlertmanagers"]
         return [each["url"].partition("/api/")[0] for each in found]
 

@@ -12,7 +12,7 @@ def on_signals(actions: Mapping[signal.Signals, Callable[[], None]]) -> None:
     """Call an action for each signal. Does nothing outside of the main thread."""
     if threading.current_thread() is not threading.main_thread():
         return
-    asked: queue.SimpleQueue[int] = queue.SimpleQueue()  # the one queue that a handler may put into
+    asked: queue.SimpleQueue[int] = queue.SimpleQueue()  # the only queue that a signal handler may put into
     for number in actions:
         signal.signal(number, lambda number, _: asked.put(number))
 

@@ -1,6 +1,6 @@
-"""Keep the state folder: one process at a time, and the ids of its runs.
+"""Keep the state folder: it belongs to one process at a time, and has the ids of its runs.
 
-It may be deleted while no mirror runs.
+The folder may be deleted while no mirror runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirror.errors import SettingsError, StreamTerminated
 
 log = logging.getLogger("mirror")
 
-MOST_HERE = 16  # processes on one machine that need no setting for where to keep state and to serve metrics
+MOST_HERE = 16  # processes on one machine that get a state folder and a metrics port without settings
 _RUNS_KEPT = 16
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
@@ -29,28 +29,28 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 def keep_private() -> None:
     """Make this process and its children write files that only their owner can read.
 
-    They contain names of topics and groups, and the records of a tail. An existing folder keeps its permissions.
+    The files contain names of topics and groups, and the records of a tail. An existing folder keeps its permissions.
     """
     os.umask(0o077)
 
 
 def is_taken(path: Path) -> bool:
-    """Return whether a running mirror has a folder."""
+    """Return whether a running mirror uses a folder."""
     try:
         with (path / "runs").open("a+") as held:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # it does not exist yet, or taking it reports what is wrong with it
+    except OSError:  # the folder does not exist yet, or `take` reports the error
         pass
     return False
 
 
 class StateFolder:
-    """A folder that is this process' until it ends. `run_id` names this run.
+    """A folder that belongs to this process until it ends. `run_id` names this run.
 
-    `gone` are the runs of this very folder before this one: each had the lock that this process has now, so each has ended.
-    A copy of the folder has another place than the original (`_place`). The runs in its file may be those of a live process.
+    `gone`: earlier runs with this same folder. Each of them had the lock that this process has now, so each has ended. A copy of
+    the folder has another identity (`_place`), so the runs in its file do not count: one of them may still be running.
     """
 
     def __init__(self, path: Path) -> None:
@@ -61,7 +61,7 @@ class StateFolder:
 
     @classmethod
     def of_several(cls, path: Path) -> StateFolder:
-        """Return the folder, or the first one of "state-2", "state-3", ... that no running mirror has."""
+        """Return the folder, or the first of "state-2", "state-3", ... that no running mirror uses."""
         candidates = [path, *(path.with_name(f"{path.name}-{n}") for n in range(2, MOST_HERE + 1))]
         free = next((one for one in candidates if not is_taken(one)), path)
         if free != path:
@@ -69,7 +69,7 @@ class StateFolder:
         return cls(free)
 
     def take(self) -> None:
-        """Take the folder for this process; raise SettingsError if it is taken or not writable."""
+        """Lock the folder for this process; raises SettingsError if it is used or unwritable."""
         keep_private()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ class StateFolder:
 
     @contextmanager
     def written(self) -> Iterator[None]:
-        """Raise StreamTerminated, which names the folder, where its disk takes nothing within the block."""
+        """Raise StreamTerminated, naming the folder, if a disk error ends the block."""
         try:
             yield
         except OSError as error:
@@ -111,20 +111,20 @@ class StateFolder:
             ) from error
 
     def leave(self) -> None:
-        """Let another process have it."""
+        """Release the folder for another process."""
         if self._held is not None:
             self._held.close()
             self._held = None
 
 
 def _runs(text: str) -> dict[int, str]:
-    """Return the runs that a file names, with their places, "" for an older file."""
+    """Return the runs in the file, each with its place; "" in an older file."""
     lines = [line.partition(" ") for line in text.splitlines()]
     return {int(run): place for run, _, place in lines if run.isdecimal()}
 
 
 def _place(file: IO[str]) -> str:
-    """Return the identity of an open file and its machine's boot: no copy has the same."""
+    """Return the identity of an open file and of the machine's boot; copies differ."""
     try:
         boot = _BOOT.read_text().strip()
     except OSError:

@@ -6,13 +6,13 @@ import textwrap
 from collections.abc import Collection, Sequence
 
 GAP, INDENT = "  ", "    "
-LEAST_TEXT = 24  # characters of a line that a text in the last column has
+LEAST_TEXT = 24  # least width of a text in the last column
 
 
 def one_line(text: str) -> str:
-    """Return `text` with every character escaped that would end its line or command a terminal.
+    """Return `text` with each character escaped that would end its line or control a terminal.
 
-    Kafka restricts neither group ids nor client ids, so strangers choose text in a log and in a table.
+    Kafka restricts neither group ids nor client ids, so strangers can choose text that appears in a log or a table.
     """
     return (
         text
@@ -22,10 +22,10 @@ def one_line(text: str) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int], width: int | None = None) -> str:
-    """Return the rows as aligned columns; those in `right` are flush right.
+    """Return the rows as aligned columns; the columns in `right` are flush right.
 
-    Each row is one line. If a row exceeds `width`, its last columns follow in indented lines, and the text of the very last
-    one is broken between words.
+    Each row is one line. If a row exceeds `width`, its last columns continue on indented lines, and the text in the very last
+    column is wrapped between words.
     """
     rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -36,7 +36,7 @@ def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int], width: int
 
 
 def _lines(widths: Sequence[int], width: int) -> list[range]:
-    """Return the columns of each line. The last column is as wide as the rest of the line."""
+    """Return the columns of each line. The last column gets the rest of its line."""
     found, begin, used = [], 0, 0
     for column, wide in enumerate(widths):
         least = min(wide, LEAST_TEXT) if column == len(widths) - 1 else wide

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def has_passwd_entry() -> bool:
-    """Return whether the system knows a name for the user's number."""
+    """Return whether the system has a name for the user id."""
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:
@@ -19,7 +19,7 @@ def has_passwd_entry() -> bool:
 
 
 def user_name() -> str:
-    """Return the name from the environment or the passwd entry, else the number."""
+    """Return the user name from the environment or the passwd entry, else the user id."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -27,7 +27,7 @@ def user_name() -> str:
 
 
 def home_folder() -> Path:
-    """Return the home folder, or that of temporary files if there is none."""
+    """Return the home folder; if there is none, the folder for temporary files."""
     try:
         return Path.home()
     except RuntimeError:

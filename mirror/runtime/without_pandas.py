@@ -11,7 +11,7 @@ _LEFT_OUT = ("pandas", "numpy")
 
 
 class _Finder(PathFinder):
-    """Finds all modules but those."""
+    """Finds all modules except pandas and numpy."""
 
     @classmethod
     def find_spec(
@@ -21,9 +21,9 @@ class _Finder(PathFinder):
 
 
 def leave_out_pandas() -> None:
-    """Make Spark and Arrow do without pandas and numpy. Call it before either is imported.
+    """Make Spark and Arrow work without pandas and numpy. Call this before either is imported.
 
-    In a separate process. They import both if they are installed, as for the lag inspector (Streamlit needs them), and work
-    without. Replication uses neither; they cost 100 MiB over all processes and a second at start.
+    Only for a process of its kind: Spark and Arrow import both if they are installed (the lag inspector's Streamlit needs them),
+    and also work without them. Replication uses neither; they cost 100 MiB over all processes, and a second at the start.
     """
     sys.meta_path[:] = [_Finder if finder is PathFinder else finder for finder in sys.meta_path]

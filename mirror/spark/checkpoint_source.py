@@ -1,6 +1,6 @@
 """Define the Spark data source `kafka-checkpoints`: a micro-batch is a round, a row a group's partition.
 
-A simple stream reader on purpose: it works in one process that stays, which keeps the offset maps it has read.
+It is a simple stream reader on purpose: that runs in one permanent process, which keeps the offset maps in memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger("mirror")
 
 
 class CheckpointSource(DataSource):
-    """Options: `plan` (file the driver keeps up to date)."""
+    """Has the option `plan`: a file that the driver keeps up to date."""
 
     @classmethod
     def name(cls) -> str:
@@ -51,7 +51,7 @@ class CheckpointReader(SimpleDataSourceStreamReader):
         self._plan = Path(options["plan"])
         self._flows: dict[str, FlowCheckpoints] = {}
         self._due_s: dict[str, float] = {}
-        self._logged: set[str] = set()  # flows without checkpoints, as logged
+        self._logged: set[str] = set()  # flows without checkpoints, already logged
         log_to_stderr()
         hang_up_quietly()
 
@@ -74,7 +74,7 @@ class CheckpointReader(SimpleDataSourceStreamReader):
         return iter([])
 
     def _is_due(self, plan: CheckpointPlan) -> bool:
-        """Return whether a flow is due: a little early rather than a whole trigger late."""
+        """Return whether a flow is due, rather a little early than a whole trigger late."""
         now_s, interval_s = time.monotonic(), plan.settings.interval_s
         if now_s < self._due_s.get(plan.flow.name, 0.0):
             return False
@@ -86,7 +86,7 @@ class CheckpointReader(SimpleDataSourceStreamReader):
         return [report for reports in found for report in reports]
 
     async def _flow(self, plan: CheckpointPlan) -> list[CheckpointReport]:
-        """Return a flow's reports, or one with the failure: other flows continue."""
+        """Return a flow's reports, or one report of its failure, so that other flows continue."""
         flow = self._flows.get(plan.flow.name)
         if flow is None:
             flow = self._flows[plan.flow.name] = FlowCheckpoints(plan)

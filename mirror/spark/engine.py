@@ -1,4 +1,4 @@
-"""Run windows and checkpoint rounds as Spark's streaming queries: the engine of the product."""
+"""Run windows and checkpoint rounds as Spark's streaming queries, in the engine of the product."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SparkEngine:
 
     @classmethod
     def start(cls, settings: Mapping[str, str], *, tasks: int, archive: ClassArchive | None = None) -> Self:
-        """Start Spark. `archive` is the JVM's class archive, by default that of the installed Spark and Java.
+        """Start Spark. `archive`: the JVM's class archive; by default, the one for the installed Spark and Java.
 
         Raises:
             SettingsError: the Spark cluster has no room for so many tasks.

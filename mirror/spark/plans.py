@@ -15,7 +15,7 @@ from mirror.model.flow_plan import FlowPlan
 
 
 class Plan:
-    """All flows with their partitions, those whose groups are followed, and whether the process stops."""
+    """All flows with their partitions, the flows with checkpoints, and whether the process stops."""
 
     def __init__(
         self, flows: tuple[FlowPlan, ...], *, checkpoints: tuple[CheckpointPlan, ...] = (), is_stopping: bool = False
@@ -44,14 +44,14 @@ def read_plan(path: Path) -> Plan:
 
 
 class PlanFile:
-    """The plan file for frequent readers: it is read again only after it was replaced."""
+    """Caches the plan file for frequent reads: it is read again only after it was replaced."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._read: tuple[tuple[int, int], Plan] | None = None
 
     def current(self) -> Plan:
-        """Return the present plan."""
+        """Return the current plan."""
         found = self._path.stat()
         version = found.st_ino, found.st_mtime_ns
         if self._read is None or self._read[0] != version:
@@ -65,17 +65,17 @@ class Plans:
     def __init__(self, path: Path, flows: Sequence[FlowState]) -> None:
         self.path = path
         self._flows = flows
-        self._led: set[tuple[str, str]] = set()  # flows whose checkpoints the file asks for
+        self._led: set[tuple[str, str]] = set()  # flows whose checkpoints are in the written plan
 
     def write(self, *, is_stopping: bool = False) -> None:
-        """Write the present plan; a stopping plan ends every window."""
+        """Write the current plan; a stopping plan ends every window."""
         self._led = led_flows(self._flows)
         plans = tuple(state.plan for state in self._flows if state.plan is not None)
         checkpoints = tuple(self._of_groups(state) for state in self._flows if state.follows_groups and state.leads)
         write_plan(self.path, Plan(plans, checkpoints=checkpoints, is_stopping=is_stopping))
 
     def follow_leads(self) -> None:
-        """Write it again where this process leads other flows than it did."""
+        """Write the plan again if this process leads other flows than before."""
         if led_flows(self._flows) != self._led:
             self.write()
 
@@ -84,7 +84,7 @@ class Plans:
         assert plan is not None
         back = [s.plan for s in self._flows if s.plan is not None and s.name == state.name[::-1]]
         if not back and plan.is_bidirectional:
-            back = [plan.back()]  # another process runs it, with another settings file
+            back = [plan.back()]  # another process with other settings runs the reverse flow
         return CheckpointPlan(
             flow=plan,
             back=next(iter(back), None),

@@ -31,7 +31,7 @@ def lane_name(lane: int) -> str:
 
 
 class Lanes:
-    """The running queries; started again by `revive` when Spark ended one."""
+    """The running queries. `revive` restarts queries that Spark has ended."""
 
     def __init__(
         self, spark: SparkSession, folder: StateFolder, *, plan: Path, lanes: int, slots: int, window_ms: int
@@ -70,7 +70,10 @@ class Lanes:
         return ended
 
     def finish(self, within_s: float) -> bool:
-        """Wait until the running windows have ended (the plan stops them). Return False on a time-out."""
+        """Wait until the running windows have ended; return False on a timeout.
+
+        Before that, the plan file must be marked as stopping.
+        """
         waiters = [threading.Thread(target=_processed, args=(q,), daemon=True) for q in self._queries.values()]
         for waiter in waiters:
             waiter.start()
@@ -86,7 +89,7 @@ class Lanes:
 
 
 class CheckpointStream:
-    """The query whose rows are the checkpoints of all flows, one round every so often."""
+    """The query whose rows are the checkpoints of all flows, one round per interval."""
 
     def __init__(self, spark: SparkSession, state_dir: Path, *, plan: Path, every_s: float) -> None:
         self._spark = spark
@@ -96,7 +99,7 @@ class CheckpointStream:
         self._query: Any = None
 
     def start(self) -> None:
-        """Start the query, which keeps nothing between runs, like the lanes."""
+        """Start the query. Like the lanes, it keeps nothing between runs."""
         location = self._checkpoints / f"checkpoints-{time.time_ns()}"
         rows = self._spark.readStream.format(CHECKPOINTS).options(plan=str(self._plan)).load()
         writer = _observed(rows, OBSERVED_CHECKPOINTS, "checkpoints", location)
@@ -113,7 +116,7 @@ class CheckpointStream:
     def stop(self) -> None:
         """Stop immediately: the next run's first round completes an unfinished one."""
         if self._query is not None:
-            # A round that waits for a cluster outlasts Spark's patience; it ends with the JVM.
+            # A round that waits for a cluster outlasts Spark's timeout; it ends with the JVM.
             with contextlib.suppress(Py4JError, PySparkException):
                 self._query.stop()
 
@@ -125,7 +128,7 @@ def _observed(rows: DataFrame, name: str, query: str, location: Path) -> DataStr
 
 
 def _started(writer: DataStreamWriter, location: Path) -> Any:
-    """Start a query; raises StreamTerminated where Spark cannot."""
+    """Start a query; raises StreamTerminated if Spark cannot start it."""
     try:
         return writer.start()
     except (Py4JError, PySparkException, OSError) as error:
@@ -135,7 +138,7 @@ def _started(writer: DataStreamWriter, location: Path) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return the JVM's text for an error, as long as the JVM responds."""
+    """Return the JVM's text for an error if the JVM still responds."""
     try:
         return _first_line(error.java_exception.toString() if isinstance(error, Py4JJavaError) else error)
     except (Py4JError, OSError):

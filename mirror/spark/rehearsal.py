@@ -13,7 +13,7 @@ from mirror.spark.engine import SparkEngine
 from mirror.spark.plans import Plan, write_plan
 
 LANES, WINDOW_MS = 2, 1000
-RUNS_S = 5.0  # some windows of each lane: all that a micro-batch needs is loaded then
+RUNS_S = 5.0  # some windows of each lane, which load everything that a micro-batch needs
 ENDS_WITHIN_S = 10.0
 
 

@@ -18,12 +18,12 @@ from mirror.runtime.state_folder import StateFolder
 from mirror.spark.plans import PlanFile
 
 NAME = "kafka-replication"
-AHEAD_S = 1.0  # plan a window this long before it starts: Spark's planning plus a task's warm-up
-LOOKS_S = 0.2  # between two checks whether the process stops, while a planner waits
+AHEAD_S = 1.0  # how long before its start a window is planned: Spark's planning plus a task's warm-up
+LOOKS_S = 0.2  # between two checks whether the process stops, while a window waits to be planned
 
 
 class SlotPartition(InputPartition):
-    """What one task needs: its window and its share of every flow."""
+    """The input of one task: its window and its share of every flow."""
 
     def __init__(self, window: Window, flows: tuple[FlowPlan, ...]) -> None:
         super().__init__(window.slot)
@@ -32,7 +32,7 @@ class SlotPartition(InputPartition):
 
 
 class ReplicationSource(DataSource):
-    """Options: `plan` (the driver's file), `lane`, `lanes`, `slots`, `window_ms`, `first`, `run_id`, `gone`."""
+    """Has the options `plan` (the driver's file), `lane`, `lanes`, `slots`, `window_ms`, `first`, `run_id`, `gone`."""
 
     @classmethod
     def name(cls) -> str:
@@ -49,7 +49,7 @@ class ReplicationSource(DataSource):
 
 
 def lane_options(folder: StateFolder, *, plan: Path, lanes: int, slots: int, window_ms: int) -> dict[str, str]:
-    """Return the options that all lanes have: those of ReplicationSource without `lane` and `first`."""
+    """Return the options that all lanes share: those of ReplicationSource without `lane` and `first`."""
     return {
         "plan": str(plan),
         "lanes": str(lanes),
@@ -78,19 +78,19 @@ class LaneReader(DataSourceStreamReader):
         return {"window": self._first}
 
     def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:  # noqa: N802
-        """Return the offset after the lane's next due window; `start` again while the process stops."""
+        """Return the offset after the lane's next due window; return `start` while the process stops."""
         window = next_window(start["window"], time.time() * 1000, window_ms=self._window_ms, lanes=self._lanes)
         return {"window": window + self._lanes} if self._is_due(window) else start
 
     def _is_due(self, window: int) -> bool:
-        """Wait until a window must be planned, with the then current plan. Return False on a stop."""
+        """Wait until a window must be planned, with the plan that is current then. Return False on a stop."""
         due_s, parent = window * self._window_ms / 1000 - AHEAD_S, os.getppid()
         while not self._plan.current().is_stopping:
             wait_s = due_s - time.time()
             if wait_s <= 0:
                 return True
             if os.getppid() != parent:
-                return False  # the JVM is gone, and does not wait for a result
+                return False  # the JVM is gone, so nothing waits for the result
             time.sleep(min(wait_s, LOOKS_S))
         return False
 

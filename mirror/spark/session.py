@@ -40,16 +40,16 @@ _DEFAULTS = {
     "spark.python.daemon.module": "mirror.spark.worker_daemon",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
-    "spark.sql.streaming.stopTimeout": "3s",  # the windows were given their time before
+    "spark.sql.streaming.stopTimeout": "3s",  # the windows have had their time to end before
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # A micro-batch has a row for each partition: to write, compile and load code for them costs more than it saves.
+    # A micro-batch has only one row per partition: to write, compile and load code for the rows costs more than it saves.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.speculation": "false",  # a second attempt of a slot would write concurrently with the first
-    "spark.task.maxFailures": "4",  # a window that is served again finds its own turn
+    "spark.task.maxFailures": "4",  # an attempt to serve a window again waits for its turn
     "spark.ui.showConsoleProgress": "false",
 }
 _HERE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -57,7 +57,7 @@ _ON_A_CLUSTER = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptio
 CORES_WITHIN_S = 60.0
 _ASKED_FOR = ("org.apache.spark.api.python.PythonUtils", "org.apache.spark.sql.api.python.PythonSQLUtils")
 _PYTHON = Path(__file__).with_name("python.sh")
-# What would start another Spark than the installed one, or configure it for another purpose.
+# Variables that would start another Spark than the installed one, or configure it for another purpose.
 _FOREIGN = (
     "SPARK_HOME",
     "SPARK_CONF_DIR",
@@ -67,7 +67,7 @@ _FOREIGN = (
     "PYSPARK_GATEWAY_PORT",
     "PYSPARK_GATEWAY_SECRET",
 )
-_FOREIGN_HERE = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")  # of a Spark without a cluster
+_FOREIGN_HERE = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")  # variables that matter only for a Spark cluster
 
 
 def class_archive(*, is_asked_for: bool = False) -> ClassArchive:
@@ -77,7 +77,7 @@ def class_archive(*, is_asked_for: bool = False) -> ClassArchive:
 
 
 class Spark:
-    """A session and the JVM that it has for itself; one in a process."""
+    """A session and its own JVM; one per process."""
 
     def __init__(self, session: SparkSession, gateway: Any, archive: ClassArchive) -> None:
         self.session = session
@@ -86,12 +86,12 @@ class Spark:
 
     @classmethod
     def start(cls, settings: Mapping[str, str], archive: ClassArchive, *, tasks: int) -> Spark:
-        """Start Spark with room for `tasks` at once. They wait for networks, so cores may be fewer.
+        """Start Spark with room for `tasks` concurrent tasks. They wait for networks, so cores may be fewer.
 
-        Spark runs in this machine's own JVM unless `settings` name a cluster as spark.master.
+        Spark runs in a JVM on this machine unless `settings` name a cluster as spark.master.
 
         Raises:
-            SettingsError: a cluster has no room for so many, or there is no folder for temporary files.
+            SettingsError: the cluster has no room for so many tasks, or there is no folder for temporary files.
             StreamTerminated: the JVM does not start.
         """
         is_here = settings.get("spark.master", "local").startswith("local")
@@ -114,20 +114,20 @@ class Spark:
         return cls(spark, gateway, archive)
 
     def silence(self) -> None:
-        """Silence Spark's log: it reports rounds and tasks that a stop interrupts as errors."""
+        """Turn off Spark's log: it reports rounds and tasks that a stop interrupts as errors."""
         with contextlib.suppress(Py4JError, OSError):
             self.session.sparkContext.setLogLevel("OFF")
 
     def close(self) -> None:
-        """Stop Spark and its JVM; nothing is left to stop when that is gone."""
+        """Stop Spark and its JVM; if the JVM is gone, do nothing."""
         with contextlib.suppress(Py4JError, OSError):
             self.session.stop()
         jvm = getattr(self._gateway, "proc", None)
-        if jvm is None:  # a gateway that another program started
+        if jvm is None:  # another program started the gateway
             return
         with contextlib.suppress(Py4JError, OSError):
             self._gateway.shutdown()
-            jvm.stdin.close()  # what the JVM waits for
+            jvm.stdin.close()  # the JVM ends when its standard input is closed
         with contextlib.suppress(subprocess.TimeoutExpired):
             if jvm.wait(self._archive.jvm_end_s) == 0:
                 self._archive.keep()
@@ -146,7 +146,7 @@ def _launched(conf: SparkConf) -> JavaGateway:
 def _folders() -> str:
     """Return options for the folders that the JVM looks for in other places than Python.
 
-    The JVM does not read TMPDIR, and takes "?" for the home of a user without a passwd entry.
+    The JVM ignores TMPDIR. If the user has no passwd entry, the JVM uses "?" as the home folder.
 
     Raises:
         SettingsError: no folder for temporary files is writable.
@@ -163,7 +163,7 @@ def _folders() -> str:
 
 
 def _log_in(gateway: JavaGateway) -> None:
-    """Set Hadoop's user: its own login fails with a NullPointerException without a passwd entry."""
+    """Set Hadoop's user: without a passwd entry, Hadoop's own login fails with a NullPointerException."""
     users = getattr(gateway.jvm, "org.apache.hadoop.security.UserGroupInformation")
     users.setLoginUser(users.createRemoteUser(user_name()))
 
@@ -171,9 +171,9 @@ def _log_in(gateway: JavaGateway) -> None:
 def _keep_what_is_asked_for(gateway: JavaGateway) -> None:
     """Cache the classes that PySpark looks up in the JVM again and again (docs/adr/0034).
 
-    The JVM searches two hundred jars for a name. If the name has no package, it searches each jar for nine packages. These
-    searches are most of the time for reading a progress event: PySpark looks up the class of an exception at the end of each
-    iterator, and an event has several.
+    To find a name, the JVM searches two hundred jars. If the name has no package, it searches each jar for nine packages. These
+    searches take most of the time for reading a progress event: PySpark looks up the class of an exception at the end of each
+    iterator, and an event has several iterators.
     """
     jvm = gateway.jvm
     for name in _ASKED_FOR:
@@ -185,13 +185,13 @@ def _prepare_environment(*, is_here: bool) -> None:
     """Set the environment of Spark's JVM and Python processes, and remove other installations' values."""
     foreign = [name for name in (*_FOREIGN, *(_FOREIGN_HERE if is_here else ())) if os.environ.pop(name, None)]
     if foreign:
-        log.info("without effect, because kafka-mirror has its own Spark: %s", ", ".join(foreign))
+        log.info("ignoring environment variables %s: kafka-mirror has its own Spark", ", ".join(foreign))
     os.environ["PYSPARK_PYTHON"] = str(_PYTHON) if is_here and os.access(_PYTHON, os.X_OK) else sys.executable
-    # Two Python processes would look for data sources in installed packages; Spark leaves that out without this Python.
+    # Two Python processes would search installed packages for data sources; with a Python that does not exist, Spark skips that.
     os.environ["PYSPARK_DRIVER_PYTHON"] = "no-search-for-data-sources"
     root = str(Path(__file__).resolve().parents[2])
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if root not in paths:  # the workers import what we imported, from where we did
+    if root not in paths:  # the workers import the modules that we imported, from the same place
         os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
     if is_here:
         os.environ["KAFKA_MIRROR_PYTHON"] = sys.executable  # both for python.sh

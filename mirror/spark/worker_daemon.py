@@ -1,7 +1,7 @@
-"""Run Spark's Python daemon, with the workers' modules loaded before it forks them.
+"""Run Spark's Python daemon; load the workers' modules before it forks the workers.
 
-Spark starts it as `python -m mirror.spark.worker_daemon pyspark.worker` (spark.python.daemon.module). Processes that only plan
-use Spark's own daemon.
+Spark starts this module as `python -m mirror.spark.worker_daemon pyspark.worker` (spark.python.daemon.module). Processes that
+only plan use Spark's own daemon.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Tracebacks:
 
     @staticmethod
     def print_exc() -> None:
-        """Print the error that is handled, but for a closed socket."""
+        """Print the current error, unless it is a closed socket."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             traceback.print_exc()
 
@@ -32,7 +32,7 @@ if __name__ == "__main__":
     importlib.import_module(sys.argv[1])
     importlib.import_module("mirror.replication.worker")
     gc.collect()
-    gc.freeze()  # a collection in a fork would touch, and so copy, every page they share
+    gc.freeze()  # a garbage collection in a fork would touch, and so copy, every shared page
     daemon = importlib.import_module("pyspark.daemon")
     daemon.traceback = Tracebacks  # type: ignore[attr-defined]
     daemon.manager()

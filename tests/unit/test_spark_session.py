@@ -66,7 +66,7 @@ def test_settings_of_another_spark_have_no_effect(monkeypatch, caplog):
     assert not {"SPARK_HOME", "PYSPARK_SUBMIT_ARGS"} & os.environ.keys()
     assert os.environ["HADOOP_CONF_DIR"], "a cluster's may be meant"
     assert caplog.messages == [
-        "without effect, because kafka-mirror has its own Spark: SPARK_HOME, PYSPARK_SUBMIT_ARGS"
+        "ignoring environment variables SPARK_HOME, PYSPARK_SUBMIT_ARGS: kafka-mirror has its own Spark"
     ]
 
 
