@@ -1,1 +1,1 @@
-"""Move readers and writers from one cluster to the other: the conductor of `kafka-mirror switch`."""
+"""Conduct `kafka-mirror switch`: move consumers and producers from one cluster to the other."""

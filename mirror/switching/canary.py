@@ -16,14 +16,14 @@ from mirror.lag.text import pluralized
 
 PARTITIONS = 2
 LOOK_S = 0.1
-ENDS_S = 30.0  # to wait for records in flight, or to leave a group
+ENDS_S = 30.0  # time limit for records in flight, and for leaving a group
 
 
 class Canary:
-    """A producer and a consumer group on one cluster or the other. The context manager ends both.
+    """A producer and a consumer group on one of two clusters. The context manager ends both.
 
     Attributes:
-        acked: Values that a cluster has acknowledged, by the name given to their place.
+        acked: Values that a cluster has acknowledged, by cluster.
         read: How often each value was read.
     """
 
@@ -53,25 +53,25 @@ class Canary:
                 thread.end()
 
     def write_on(self, cluster: str, options: Mapping[str, str]) -> None:
-        """Begin to write on a cluster; `options` are a producer's, as Java writes them."""
+        """Start to write to a cluster; `options` are producer settings under their Java names."""
         acked = self.acked.setdefault(cluster, [])
         self._writer = _InThread(
             lambda stop: self._write(Cluster(cluster, options), acked, stop), f"canary writes on {cluster}"
         )
 
     def stop_writing(self) -> None:
-        """Wait for records in flight, and write no more. Raise MirrorError if a record was refused."""
+        """Wait for records in flight, and stop writing. Raises MirrorError if a record was refused."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer.end()
             writer.raise_failure()
 
     def read_on(self, cluster: str, options: Mapping[str, str], topics: Sequence[str]) -> None:
-        """Join the group on a cluster, and read topics; `options` are a Java consumer's."""
+        """Join the group on a cluster and read topics; `options` are Java consumer settings."""
         self._reader = _InThread(lambda stop: self._read(options, topics, stop), f"canary reads on {cluster}")
 
     def stop_reading(self) -> None:
-        """Commit and leave the group; raises MirrorError where reading failed."""
+        """Commit and leave the group; raises MirrorError if reading failed."""
         if self._reader is not None:
             reader, self._reader = self._reader, None
             reader.end()
@@ -81,7 +81,7 @@ class Canary:
         """Wait until the group has read `count` of a cluster's records.
 
         Raises:
-            MirrorError: not within the time, or the group or the producer ended.
+            MirrorError: the time is over, or the group or the producer ended.
         """
         deadline = time.monotonic() + within_s
         while (have := sum(value in self.read for value in list(self.acked[cluster]))) < count:
@@ -96,27 +96,27 @@ class Canary:
             time.sleep(LOOK_S)
 
     def await_all_read(self, *, within_s: float) -> None:
-        """Wait until the group has read everything; raises as `await_read` does."""
+        """Wait until the group has read everything; raises the same errors as `await_read`."""
         for cluster, acked in self.acked.items():
             self.await_read(cluster, count=len(acked), within_s=within_s)
 
     @property
     def records(self) -> int:
-        """How many records were acknowledged."""
+        """Number of acknowledged records."""
         return sum(map(len, self.acked.values()))
 
     @property
     def lost(self) -> int:
-        """How many of the acknowledged records the group has not read."""
+        """Number of acknowledged records that the group has not read."""
         return sum(value not in self.read for acked in self.acked.values() for value in acked)
 
     @property
     def repeated(self) -> int:
-        """How often it has read one again."""
+        """Number of times that the group read a record again."""
         return self.read.total() - len(self.read)
 
     def _write(self, cluster: Cluster, acked: list[str], stop: threading.Event) -> None:
-        """Append the records that are due, to one partition after the other."""
+        """Append the records that are due, to each partition in turn."""
         began_s, before = time.monotonic(), self._written
         with closing(cluster):
             for partition in cycle(range(PARTITIONS)):
@@ -157,6 +157,6 @@ class _InThread:
         self._thread.join(ENDS_S)
 
     def raise_failure(self) -> None:
-        """Raise what ended it."""
+        """Raise the error that ended the thread."""
         if self._failure is not None:
             raise self._failure

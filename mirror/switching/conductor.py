@@ -1,4 +1,4 @@
-"""Conduct a switch, and record each step so that any machine can resume."""
+"""Conduct a switch, and record each step so that any machine can resume the run."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ REPORTS = "switches"  # folder below mirror.state.dir
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchOptions:
-    """How a switch is conducted.
+    """The options of a switch.
 
     Attributes:
-        within_s: How long a step waits for others.
+        within_s: How long a step waits for producers, consumers or the mirror.
         window_ms: Length of the mirror's windows.
         folder: Folder for texts that are too long for the journal.
-        seen: The process' last poll of each partition, as far as this machine has it.
+        seen: The last poll of each partition by the mirror's process, as far as this machine has it.
         hooks: By step: a command to run after the step, before the next one.
-        say: Shows progress.
+        say: Prints progress.
         may_go_on: Called before each step; raises to stop.
     """
 
@@ -53,7 +53,7 @@ class SwitchOptions:
 
 
 def new_run(scope: Scope, kind: Kind, *, last: int) -> SwitchRun:
-    """Return a run that begins now."""
+    """Return a new run."""
     now_s = time.time()
     return SwitchRun(
         id=new_id(now_s),
@@ -70,22 +70,22 @@ def new_run(scope: Scope, kind: Kind, *, last: int) -> SwitchRun:
 
 
 def new_id(now_s: float) -> str:
-    """Return an id that begins with the time, so that ids sort by it."""
+    """Return an id that starts with the time, so that ids sort by time."""
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now_s))}-{uuid.uuid4().hex[:6]}"
 
 
 def conductor() -> str:
-    """Return who conducts: user, machine, process."""
+    """Return the name of this conductor: user, machine, process."""
     return f"{user_name()}@{socket.gethostname()}:{os.getpid()}"
 
 
 def unfinished(journal: Journal, scope: Scope, kind: Kind) -> SwitchRun | None:
     """Return the run to resume, None if there is none.
 
-    Topics that either leaves out are left out of both.
+    Topics that the run or the request leaves out are left out of both.
 
     Raises:
-        SettingsError: it is another kind of run than requested, or another process conducts it.
+        SettingsError: the unfinished run differs from the request (kind, topics or groups), or another process is conducting it.
     """
     run = journal.unfinished()
     if run is None:
@@ -96,7 +96,7 @@ def unfinished(journal: Journal, scope: Scope, kind: Kind) -> SwitchRun | None:
             "it with --abort."
         )
     if journal.is_conducted():
-        raise SettingsError(f"{kind.value}: {run.by} conducts {run.id} of {run.flow} now. Wait until it ends.")
+        raise SettingsError(f"{kind.value}: {run.by} is running {run.id} of {run.flow}. Wait until it ends.")
     scope.without |= frozenset(run.without)
     return replace(run, by=conductor(), without=tuple(sorted(scope.without)))
 
@@ -109,7 +109,7 @@ def called(run: SwitchRun) -> str:
 
 
 def conduct(scope: Scope, journal: Journal, run: SwitchRun, how: SwitchOptions) -> SwitchRun:
-    """Do the rest of a run, and return it done.
+    """Do the remaining steps of a run, and return the finished run.
 
     Raises:
         MirrorError: a step failed. Finished steps are kept, and a repeated call resumes after them.
@@ -133,7 +133,7 @@ def _done(scope: Scope, journal: Journal, run: SwitchRun, step: Step, how: Switc
             journal.confirm()
             found.said.append(_hooked(how.hooks[step], run, step))
     except MirrorError as error:
-        # After what the step itself has recorded: an abort needs it.
+        # `kept` has the facts that the step itself has recorded: an abort needs them.
         journal.save(journal.kept.with_step(step, state=StepState.FAILED, ended_s=time.time(), said=(str(error),)))
         raise
     run = _ended(journal.kept, step, found, StepState.DONE)
@@ -172,10 +172,10 @@ def _indented(say: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def abort(scope: Scope, journal: Journal, run: SwitchRun, how: SwitchOptions) -> SwitchRun:
-    """Revert the steps of a run, and return it aborted.
+    """Revert the steps of a run, and return the aborted run.
 
     Raises:
-        SettingsError: groups have been moved: the way is forward, or back by another switch.
+        SettingsError: groups have been moved. Finish the run; then another switch can move everything back.
         MirrorError: the source refuses.
     """
     if not run.may_abort:

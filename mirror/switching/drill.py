@@ -23,14 +23,14 @@ from mirror.switching.run import STEPS, Kind, RunState, Step, SwitchRun
 from mirror.switching.scope import Scope
 from mirror.switching.steps import pause_patterns
 
-DRILL = "drill/"  # key of what came of a drill
-LOADED_S = 5.0  # how long each side serves
+DRILL = "drill/"  # key of a drill's result
+LOADED_S = 5.0  # how long the load runs on each cluster
 LOOK_S = 0.5
-KEPT, KEPT_RUNS = 50, 2  # drills, and runs with all their text, that a journal keeps
+KEPT, KEPT_RUNS = 50, 2  # how many drills, and how many complete runs, a journal keeps
 RATE = 100  # records a second
-WITHIN_S = 120.0  # that a step waits
-LAST = 100  # records of each partition that are verified
-RETENTION = {"retention.ms": "3600000", "segment.ms": "600000"}  # of the canary topic: old records are useless
+WITHIN_S = 120.0  # limit of a step
+LAST = 100  # records per partition to verify
+RETENTION = {"retention.ms": "3600000", "segment.ms": "600000"}  # of the canary topic: nothing needs old records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +40,12 @@ class Drill:
     Attributes:
         records: Canary records that a cluster acknowledged.
         lost: Acknowledged records that the group never read.
-        repeated: How often it read one again.
-        rpo_records: The most that were on the source and not on the target at once: lost, had the source failed then.
-        rto_s: Time from the fence until the group read a record written on the target; None if it never did.
+        repeated: Number of times that the group read a record again.
+        rpo_records: Largest number of records that the source had and the target lacked: lost if the source had failed then.
+        rto_s: Time from the fence until the group read a record written on the target; None if it read none.
         back_s: The same for the failback.
         steps: Seconds by kind of run and step.
-        failure: Why it did not finish, "" if it did.
+        failure: Why the drill did not finish, "" if it finished.
     """
 
     id: str
@@ -65,21 +65,21 @@ class Drill:
 
     @property
     def has_passed(self) -> bool:
-        """Whether the drill completed and each record was read once."""
+        """True if the drill finished, and each record was read exactly once."""
         return not (self.failure or self.lost or self.repeated)
 
     @property
     def outcome(self) -> str:
-        """The same in a word."""
+        """The result in one word."""
         return "passed" if self.has_passed else "failed"
 
     def text(self) -> str:
-        """Return it as JSON."""
+        """Return the drill as JSON."""
         return json.dumps(asdict(self), indent=1)
 
     @classmethod
     def parse(cls, text: str) -> Drill:
-        """Parse `text`; raise ValueError if it is no drill."""
+        """Parse `text`; raises ValueError if it is not a drill."""
         try:
             return cls(**json.loads(text))
         except TypeError as error:
@@ -87,7 +87,7 @@ class Drill:
 
 
 def drills(journal: Journal) -> list[Drill]:
-    """Return the drills that a flow's target keeps, oldest first; raises ClusterUnavailable."""
+    """Return the drills in the journal of a flow's target, oldest first; raises ClusterUnavailable."""
     found = (Drill.parse(value) for key, value in journal.read().values.items() if key.startswith(DRILL))
     return sorted(found, key=lambda drill: drill.began_s)
 
@@ -98,10 +98,10 @@ def journal_of(scope: Scope) -> Journal:
 
 
 def rehearse(scope: Scope, how: SwitchOptions, *, rate: int) -> Drill:
-    """Switch over and back with the canary; keep and return the measurements.
+    """Switch and fail back with the canary; keep and return the measurements.
 
     Raises:
-        MirrorError: another process rehearses this flow, or the target does not store the result. Failed steps are in the result.
+        MirrorError: another process rehearses this flow, or the target does not store the result. A failed step is in the result.
     """
     journal = journal_of(scope)
     _refuse_a_second(scope, journal)
@@ -122,7 +122,7 @@ def rehearse(scope: Scope, how: SwitchOptions, *, rate: int) -> Drill:
 def outdated(keys: Iterable[str]) -> list[str]:
     """Return the keys of old drills and their runs, which a journal need not keep. Pure.
 
-    Ids begin with a time, so the newest ones sort last.
+    Ids start with a time, so the newest ones sort last.
     """
     old = []
     for prefix, kept in ((DRILL, KEPT), (RUN, KEPT_RUNS), (MOVES.partition("{")[0], KEPT_RUNS)):
@@ -135,7 +135,7 @@ def outdated(keys: Iterable[str]) -> list[str]:
 def _refuse_a_second(scope: Scope, journal: Journal) -> None:
     """Raise MirrorError if another process rehearses the flow.
 
-    Then the canary group has a member, or a drill's run is conducted.
+    The signs of another process: the canary group has a member, or a run of a drill is being conducted.
     """
     members = [
         group
@@ -171,7 +171,7 @@ class _Rehearsal:
     runs: list[SwitchRun] = field(default_factory=list)
 
     def run(self) -> None:
-        """Do it; raises MirrorError where it does not come to its end."""
+        """Run the drill; raises MirrorError if it does not finish."""
         scope, back = self.scope, self.scope.reversed()
         self.how.say(f"the canary is topic and group {scope.canary}")
         self.settle()
@@ -189,12 +189,12 @@ class _Rehearsal:
             self.canary.stop_reading()
 
     def settle(self) -> None:
-        """Leave nothing of a drill on either cluster but its topic and group; raises MirrorError."""
+        """Remove everything of a drill from both clusters, except its topic and group; raises MirrorError."""
         settle(self.scope, self.journal)
         settle(self.scope.reversed(), self.journal_back())
 
     def journal_back(self) -> Journal:
-        """Return the journal of the drill's way back."""
+        """Return the journal for the failback of the drill."""
         back = self.scope.reversed()
         return self.journal.of(back.flow, back.target)
 
@@ -205,7 +205,7 @@ class _Rehearsal:
         self.canary.read_on(scope.source.alias, scope.flow.consumer, _topics_there(scope.reversed()))
 
     def _await_crossing(self) -> None:
-        """Wait until the target has every record that was written so far."""
+        """Wait until the target has every record written so far."""
         scope = self.scope
         self.canary.await_read(scope.source.alias, within_s=self.how.within_s)
         first = self._ends()
@@ -221,7 +221,7 @@ class _Rehearsal:
             time.sleep(LOOK_S)
 
     def _watch_what_waits(self) -> None:
-        """Measure for some seconds how many records a loss of the source would cost."""
+        """Measure for some seconds how many records a loss of the source would lose."""
         ends_s = time.monotonic() + LOADED_S
         while time.monotonic() < ends_s:
             self.rpo_records = max(self.rpo_records or 0, self._waiting(self._ends()))
@@ -233,14 +233,14 @@ class _Rehearsal:
         return self.scope.source.end_offsets(places)
 
     def _waiting(self, ends: Mapping[TopicPartition, int]) -> int:
-        """Return how many records of the canary before these ends are not on the target."""
+        """Return how many canary records before these ends are not on the target."""
         remote = self.scope.flow.policy.remote_topic(self.scope.canary)
         found = read_positions(self.scope.flow)
         at = {partition: position.offset for (topic, partition), position in found.items() if topic == remote}
         return sum(max(0, end - at.get(partition, 0)) for (_, partition), end in ends.items())
 
     def _go(self, kind: Kind, scope: Scope, journal: Journal) -> None:
-        """Switch as operators do: writers and readers stop on request, and start on the other side."""
+        """Switch like an operator: stop producers and consumers on request, start them on the other cluster."""
         stopped_s, back = 0.0, scope.back
         assert back is not None
 
@@ -252,7 +252,7 @@ class _Rehearsal:
                 self.canary.stop_writing()
             elif step is Step.GROUPS:
                 self.canary.stop_reading()
-            elif step is Step.PAUSE:  # the groups have been moved
+            elif step is Step.PAUSE:  # the groups have been moved by now
                 self.canary.read_on(scope.target.alias, back.consumer, _topics_there(scope))
 
         self.how.say(f"{kind.value} {scope.flow.name}")
@@ -293,7 +293,7 @@ def _steps(run: SwitchRun) -> dict[str, float]:
 
 
 def _topics_there(scope: Scope) -> list[str]:
-    """Return the names of the canary on a flow's target: replicated by the flow, and written there."""
+    """Return the canary topics on a flow's target: the replicated one, and the one written there."""
     return [scope.canary, scope.flow.policy.remote_topic(scope.canary)]
 
 
@@ -315,7 +315,7 @@ def create(scope: Scope, topic: str) -> None:
 
 
 def settle(scope: Scope, journal: Journal) -> None:
-    """Revert an unfinished drill: runs, fence, pause.
+    """Revert an unfinished drill: its runs, fence and pause.
 
     Raises:
         MirrorError: an operator has paused the flow, so there is nothing to rehearse; or a cluster refuses.

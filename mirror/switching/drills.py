@@ -19,8 +19,8 @@ from mirror.switching.scope import Scope
 log = logging.getLogger("mirror")
 
 LOOK_S = 30.0
-AGAIN_S = 600.0  # not sooner after a failed drill
-OVERDUE = 2  # intervals without a drill that passed
+AGAIN_S = 600.0  # shortest time between a failed drill and the next one
+OVERDUE = 2  # intervals without a successful drill
 
 
 class Drills:
@@ -44,7 +44,7 @@ class Drills:
         self._since_s = time.time()
 
     def start(self) -> None:
-        """Begin, where a flow carries canaries."""
+        """Start the thread if a flow carries canaries."""
         if self._flows:
             threading.Thread(target=self._run, name="drills", daemon=True).start()
 
@@ -56,7 +56,7 @@ class Drills:
                     for state in led:
                         self._try(step, state)
         except _Ended:
-            pass  # what the drill has left, the next one takes back
+            pass  # the next drill cleans up what this drill has left
 
     def _try(self, step: Callable[[FlowState], None], state: FlowState) -> None:
         try:
@@ -105,18 +105,18 @@ class Drills:
 
 
 class _Ended(Exception):
-    """The mirror ends, in the middle of a drill."""
+    """The mirror ends during a drill."""
 
 
 def next_at(past: Sequence[Drill], *, interval_s: float) -> float:
-    """Return when the next drill is due: immediately at first, sooner after a failure. Pure."""
+    """Return when the next drill is due: immediately at first, earlier after a failure. Pure."""
     if not past:
         return 0.0
     return past[-1].began_s + (interval_s if past[-1].has_passed else min(interval_s, max(AGAIN_S, interval_s / 4)))
 
 
 def told(past: Sequence[Drill], *, due_s: float | None) -> dict[str, float | None]:
-    """Return the metrics of past drills (oldest first) by family suffix; None: unknown. Pure."""
+    """Return the metrics of past drills (oldest first) by suffix of the family; None: unknown. Pure."""
     last = past[-1] if past else None
     return {
         "last_success_timestamp_seconds": max((each.ended_s for each in past if each.has_passed), default=None),
@@ -128,7 +128,7 @@ def told(past: Sequence[Drill], *, due_s: float | None) -> dict[str, float | Non
 
 
 def steps(past: Sequence[Drill]) -> dict[tuple[str, str], float]:
-    """Return the seconds of the last drill's steps by run and step. Pure."""
+    """Return the duration of each step of the last drill, by run and step. Pure."""
     return {
         (run, step): took_s
         for run, of_run in (past[-1].steps if past else {}).items()
@@ -139,12 +139,12 @@ def steps(past: Sequence[Drill]) -> dict[tuple[str, str], float]:
 def due(past: Sequence[Drill], *, interval_s: float, since_s: float) -> float:
     """Return the time by which a drill must have passed: two intervals after the last success. Pure.
 
-    Without a success, two intervals after the first drill.
+    If no drill has passed, the time counts from the first drill.
 
     Args:
         past: Drills, oldest first.
         interval_s: The interval of drills.
-        since_s: Time from which drills are expected; used if there is none.
+        since_s: Time since which drills are expected; used if there was no drill.
     """
     good = [each.ended_s for each in past if each.has_passed]
     first = past[0].began_s if past else since_s

@@ -1,4 +1,4 @@
-"""Keep producers from topics by ACLs, and check that no producer writes any more."""
+"""Fence producers off topics with ACLs, and check that no producer writes any more."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import Acl, allowances, denials
 from mirror.runtime.logs import first_few
 
-QUIET_S = 5.0  # a log that has not grown for so long has no producer
+QUIET_S = 5.0  # if a log has not grown for this time, no producer writes to it
 LOOK_S = 0.5
 ORDER = ("READ", "DESCRIBE_CONFIGS", "WRITE")
-TOPICS_AT_ONCE = 1_000  # a controller takes 10,000 changes at a time
+TOPICS_AT_ONCE = 1_000  # a controller accepts 10,000 changes per request
 NO_AUTHORIZER = "SECURITY_DISABLED"
 
 
 class StillWrittenError(MirrorError):
-    """A producer writes although all must have stopped."""
+    """A producer still writes, although all producers must have stopped."""
 
 
 def lacking(cluster: Cluster, topics: Sequence[str], *, keeps_readers: bool) -> list[Acl]:
-    """Return the ACLs that a fence of topics would add; existing ones belong to others."""
+    """Return the ACLs that a fence must add; existing ACLs belong to others."""
     there = cluster.topic_acls()
     opened = cluster.without_acls(topics) if keeps_readers else []
     return [acl for acl in (*allowances(opened), *denials(topics)) if acl not in there]
 
 
 def denied(cluster: Cluster, acls: Sequence[Acl]) -> bool:
-    """Add the ACLs of a fence. Return whether the cluster has an authorizer, which ACLs need.
+    """Add the ACLs of a fence. Return whether the cluster has an authorizer, which enforces ACLs.
 
     Raises:
         MirrorError: the cluster refuses.
@@ -46,7 +46,7 @@ def denied(cluster: Cluster, acls: Sequence[Acl]) -> bool:
 
 
 def lifted(cluster: Cluster, acls: Sequence[Acl]) -> list[str]:
-    """Remove the ACLs of a fence; return the topics that they were about.
+    """Remove the ACLs of a fence; return their topics.
 
     Raises:
         MirrorError: the cluster refuses.
@@ -64,9 +64,9 @@ def open_again(cluster: Cluster, topics: Sequence[str]) -> str:
 
 
 def _in_order(acls: Sequence[Acl]) -> list[list[Acl]]:
-    """Return ACLs by request, in an order that blocks no reader at any time.
+    """Return ACLs by request, in an order that never blocks a consumer.
 
-    The first ACL of a topic ends the cluster's default permission. A broker applies one request at once.
+    The first ACL of a topic ends the cluster's default permission. A broker applies one request as a whole.
     """
     topics = sorted({acl.topic for acl in acls})
     chunks = [set(topics[at : at + TOPICS_AT_ONCE]) for at in range(0, len(topics), TOPICS_AT_ONCE)]
@@ -80,7 +80,7 @@ def until_quiet(
     """Wait until no log has grown for QUIET_S; return the log ends.
 
     Raises:
-        StillWrittenError: some still grow when the time is over; it names them.
+        StillWrittenError: some logs still grow at the end of the time; the error names them.
     """
     deadline = time.monotonic() + within_s
     ends = _ends(cluster, places)

@@ -1,4 +1,4 @@
-"""Fence the source's producers, and check that no record of the source is left behind."""
+"""Fence the source's producers, and check that no source record would be left behind."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from mirror.switching.scope import Fencing, Scope
 from mirror.switching.work import StepContext, StepResult
 
 COUNTERPARTS_S = 5.0
-ACLS = "acls"  # a fact of the step FENCE: the ACLs that it added
-ENDS = "ends"  # another one: the log ends
+ACLS = "acls"  # a fact of the step FENCE: the ACLs that the step added
+ENDS = "ends"  # a fact of the step FENCE: the log ends
 
 
 def fence_writers(work: StepContext) -> StepResult:
-    """Deny writing the source's topics, and wait until their logs are stable. Repeat for new topics."""
+    """Deny writes to the source's topics, and wait until their logs are stable. Repeat this for new topics."""
     scope = work.scope
     acls: set[Acl] = set(acls_of(work.run))
     ends: Mapping[TopicPartition, int] = {}
@@ -35,7 +35,7 @@ def fence_writers(work: StepContext) -> StepResult:
             topics = list(dict.fromkeys(topic for topic, _ in places))
             lacking = fence.lacking(scope.source, topics, keeps_readers=scope.fence is Fencing.ACLS_AND_READ)
             acls.update(lacking)
-            # Before it is done: who takes the fence away after a crash must know which part of it is ours.
+            # Saved before the change: a process that removes the fence after a crash must know which ACLs are ours.
             work.journal.save(work.run.with_step(Step.FENCE, facts={ACLS: [list(acl) for acl in sorted(acls)]}))
             _keep_there(work, acls)
             work.journal.confirm()
@@ -45,9 +45,9 @@ def fence_writers(work: StepContext) -> StepResult:
         count = len({topic for topic, _ in ends})
         said = f"writing is denied on {pluralized(count, 'topic')} of {scope.source.alias}"
     elif scope.fence is Fencing.NONE:
-        said = "no fence was asked for: the producers are stopped by their operators"
+        said = "no fence was requested: operators stop the producers"
     else:
-        said = f"{scope.source.alias} has no authorizer: its producers are stopped by their operators"
+        said = f"{scope.source.alias} has no authorizer: operators stop its producers"
     return StepResult(
         [said, f"{pluralized(len(ends), 'log')} did not grow for {fence.QUIET_S:.0f} s"],
         {ACLS: [list(acl) for acl in sorted(acls)] if has_fence else [], ENDS: listed(ends.items()), LOOK: readers},
@@ -55,9 +55,9 @@ def fence_writers(work: StepContext) -> StepResult:
 
 
 def _keep_there(work: StepContext, acls: Collection[Acl]) -> None:
-    """Record our ACLs on the fenced cluster too, if a flow leads back.
+    """Record our ACLs on the fenced cluster too, if there is a reverse flow.
 
-    A failover to that cluster removes no other ACLs.
+    A failover to the fenced cluster then removes only these ACLs.
     """
     back = work.scope.back
     if back is not None and not work.scope.canary:
@@ -65,7 +65,7 @@ def _keep_there(work: StepContext, acls: Collection[Acl]) -> None:
 
 
 def _places_on_source(scope: Scope) -> list[TopicPartition]:
-    """Return the chosen partitions of the source, including those that the target lacks."""
+    """Return the chosen partitions on the source, including partitions that the target lacks."""
     return [
         TopicPartition(topic.source.name, part) for topic in scope.matched() for part in range(topic.source.partitions)
     ]
@@ -77,10 +77,10 @@ def fenced_ends(work: StepContext) -> dict[TopicPartition, int]:
 
 
 def whole_plan(work: StepContext) -> FlowPlan:
-    """Return the flow's plan, with every chosen partition of the source in it.
+    """Return the flow's plan, which must include every chosen partition of the source.
 
     Raises:
-        MirrorError: some are not on the target, or were created after the fence: they would be left behind.
+        MirrorError: some partitions are not on the target, or were created after the fence, and would be left behind.
     """
     scope, plan, fenced = work.scope, work.scope.plan(), fenced_ends(work)
     if absent := scope.absent(plan):
@@ -101,13 +101,13 @@ def await_counterparts(work: StepContext) -> None:
     deadline = time.monotonic() + work.within_s
     while absent := work.scope.absent(work.scope.plan()):
         if time.monotonic() > deadline:
-            return  # the plan is checked again, which reports the reason
+            return  # the next check of the plan reports the reason
         work.say(f"{pluralized(len(absent), 'partition')} are not on {work.scope.target.alias}: {absent[0].reason}")
         time.sleep(COUNTERPARTS_S)
 
 
 def open_left_out(work: StepContext) -> list[str]:
-    """Remove the fence from topics that were left out afterwards; return a sentence about it."""
+    """Remove the fence from topics that were left out later; return a sentence about it."""
     source, without = work.scope.source, work.scope.without
     left_out = [acl for acl in acls_of(work.run) if acl.topic in without]
     if not left_out:
@@ -117,7 +117,7 @@ def open_left_out(work: StepContext) -> list[str]:
 
 
 def undo_fence(work: StepContext) -> StepResult:
-    """Take away the fence of this run."""
+    """Remove the fence of this run."""
     source, acls = work.scope.source, acls_of(work.run)
     work.journal.confirm()
     opened = fence.open_again(source, fence.lifted(source, acls))
@@ -132,5 +132,5 @@ def acls_of(run: SwitchRun) -> list[Acl]:
 
 
 def listed(at: Iterable[tuple[TopicPartition, int]]) -> list[list[Any]]:
-    """Return offsets as the journal keeps them."""
+    """Return offsets in the format of the journal."""
     return [[topic, partition, offset] for (topic, partition), offset in sorted(at)]

@@ -1,4 +1,4 @@
-"""Wait until groups have stopped reading, then move them: recorded before and verified after."""
+"""Wait until groups have stopped reading, then record, make and verify their moves."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from mirror.switching.run import MOVING, Step
 from mirror.switching.work import StepContext
 
 LOOK_S = 0.5
-QUIET_S = 5.0  # a reader without members whose offsets have not moved for so long has stopped
+QUIET_S = 5.0  # a group without members whose offsets have not moved for this time has stopped
 
 
 def remembered(work: StepContext, moves: Sequence[Moved]) -> list[Moved]:
-    """Return moves with the groups' offsets before an attempt that a crash ended."""
+    """Return moves with the groups' original offsets, if an earlier attempt ended in a crash."""
     before = {each[:3]: each.before for each in work.journal.read().moves(work.run)}
     return [each._replace(before=before[each[:3]]) if each[:3] in before else each for each in moves]
 
 
 def stands_there(each: Moved, there: Mapping[str, Group]) -> bool:
-    """Return whether a group has reached its place on the target: it was moved, or has read on."""
+    """Return whether a group has reached its place on the target: it was moved, or has read on from it."""
     group = there.get(each.group)
     offset = group.offsets.get(TopicPartition(each.remote, each.partition)) if group is not None else None
     return offset is not None and each.after is not None and offset >= each.after
@@ -37,7 +37,7 @@ def carry_out(work: StepContext, moves: Sequence[Moved], wanted: Sequence[Moved]
     """Record all moves, and make the wanted ones.
 
     Raises:
-        MirrorError: a group reads on the target already, or does not arrive at its place.
+        MirrorError: a group already reads on the target, or was not moved to its place.
     """
     active = sorted({each.group for each in wanted if each.group in there and not is_idle(there[each.group].state)})
     if active:
@@ -56,11 +56,11 @@ def left(work: StepContext) -> list[Group]:
     """Wait until no chosen group reads on the source; return the groups.
 
     Raises:
-        MirrorError: some still read at the end of the step's time.
+        MirrorError: some groups still read at the end of the step's time.
     """
     deadline_s, alias = time.monotonic() + work.within_s, work.scope.source.alias
     fenced, before = fenced_ends(work), work.run.step(Step.FENCE).facts.get(LOOK, {})
-    quiet_s: dict[str, float] = {}  # when a group without members that was seen to move counts as stopped
+    quiet_s: dict[str, float] = {}  # when a moving group without members counts as stopped
     while True:
         groups, now_s = work.scope.groups_on_source(), time.monotonic()
         now = look(groups, work.scope.concerns)
@@ -87,7 +87,7 @@ def left(work: StepContext) -> list[Group]:
 
 
 def _may_go_on(work: StepContext, group: Group, fenced: Mapping[TopicPartition, int]) -> bool:
-    """Return whether a group has something to read: up to the fence, or on the target's topics."""
+    """Return whether a group still has records to read: up to the fence, or of the target's topics."""
     return any(
         offset < fenced.get(place, offset + 1)
         for place, offset in group.offsets.items()
@@ -96,7 +96,7 @@ def _may_go_on(work: StepContext, group: Group, fenced: Mapping[TopicPartition, 
 
 
 def refuse_if_read_on(work: StepContext, moves: Sequence[Moved]) -> None:
-    """Raise MirrorError if a group has read on the source during its move: its reader was not seen."""
+    """Raise MirrorError if an undetected consumer has read on the source during a move."""
     groups = {group.name: group for group in work.scope.groups_on_source()}
     ours = set_on_source(work.scope)
     later = set()

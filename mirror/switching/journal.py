@@ -1,8 +1,8 @@
 """Keep runs in a compacted topic on the target; one conductor writes at a time.
 
-So any machine can resume a run. A conductor writes in transactions by one transactional id for the flow: a later conductor fences
-the earlier one, whose next write fails. Before that it checks for a while whether the other one still writes: a live conductor
-keeps its run.
+So any machine can resume a run. A conductor writes in transactions with one transactional id per flow: a later conductor fences
+the earlier one, whose next write then fails. Before that, the later one checks for a while whether the earlier one still writes.
+If it does, it keeps its run.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from mirror.policy.topic_acls import Acl
 from mirror.switching.moved_groups import Moved
 from mirror.switching.run import RunState, SwitchRun
 
-RUN, MOVES, CONDUCTOR = "run/", "moves/{}/", "conductor"  # keys: a run's, a group's of a run, the last progress
-FENCE = "fence/"  # of a run of the reverse flow: the ACLs that it added to topics of this target
+RUN, MOVES, CONDUCTOR = "run/", "moves/{}/", "conductor"  # keys: of a run, of a run's group moves, of the last progress
+FENCE = "fence/"  # key of a reverse flow's run: the ACLs that it added to topics of this target
 BEAT_S = 2.0
-LOOK_S = 3 * BEAT_S  # a conductor that has written nothing for so long is gone
+LOOK_S = 3 * BEAT_S  # a conductor that has written nothing for this time is gone
 
 
 class JournalTopic(NamedTuple):
-    """A topic on the target, internal by MirrorMaker's own rule, and its writer's transactional id."""
+    """A topic on the target, internal by MirrorMaker's rule, and its writer's transactional id."""
 
     topic: str
     writer: str
@@ -45,7 +45,7 @@ SWITCHES = JournalTopic("mm2-switches.{source}.internal", "mirror.switch.{flow}"
 
 
 def book_of_drill(canary: str) -> JournalTopic:
-    """Return the journal of a drill, for both directions, separate from all other journals."""
+    """Return the journal of a drill, for both directions. Switches have other journals."""
     pair = canary.removeprefix(PREFIX)
     return JournalTopic(f"mm2-drills.{pair}.internal", f"mirror.drill.{pair}")
 
@@ -66,7 +66,7 @@ class Entries:
         return sorted(found, key=lambda run: run.began_s)
 
     def moves(self, run: SwitchRun) -> list[Moved]:
-        """Return the moves of groups that a run has kept."""
+        """Return the group moves that a run has recorded."""
         of_run = MOVES.format(run.id)
         kept = (value for key, value in self.values.items() if key.startswith(of_run))
         return [Moved(*each) for value in kept for each in json.loads(value)]
@@ -78,12 +78,12 @@ class Entries:
 
     @property
     def progress(self) -> str:
-        """The conductor's last progress, "" without a conductor."""
+        """The last progress of the conductor, "" without a conductor."""
         return self.values.get(CONDUCTOR, "")
 
 
 class Journal:
-    """The runs of one flow. `taken` makes this process the writer, in a context with a heartbeat."""
+    """The runs of one flow. As a context manager after `taken`, it makes this process the writer."""
 
     def __init__(self, flow: Flow, target: Cluster, book: JournalTopic = SWITCHES) -> None:
         self._flow = flow
@@ -99,7 +99,7 @@ class Journal:
         self._said = ""
 
     def read(self) -> Entries:
-        """Return the present content of the topic; raise ClusterUnavailable."""
+        """Return the current content of the topic; raises ClusterUnavailable."""
 
         async def read() -> Entries:
             found = Entries()
@@ -115,11 +115,11 @@ class Journal:
         return answered(read(), cluster=self._flow.target.alias, what=what)
 
     def unfinished(self) -> SwitchRun | None:
-        """Return the run that has not ended."""
+        """Return the run that has not ended, None without one."""
         return next((run for run in self.read().runs() if run.state is RunState.OPEN), None)
 
     def is_conducted(self) -> bool:
-        """Watch for some seconds whether another process writes."""
+        """Return whether another process writes, after watching for some seconds."""
         before = self._end()
         time.sleep(LOOK_S)
         return self._end() > before
@@ -129,12 +129,12 @@ class Journal:
 
     @property
     def kept(self) -> SwitchRun:
-        """The run as it was saved last."""
+        """The run as it was last saved."""
         assert self._run is not None
         return self._run
 
     def taken(self, run: SwitchRun) -> Self:
-        """Say which run is conducted; the context begins with writing it."""
+        """Set the run to conduct; entering the context writes it."""
         self._run = run
         return self
 
@@ -166,8 +166,8 @@ class Journal:
         """Write the state of the run, and group moves that are about to be made.
 
         Raises:
-            TakenOverError: another conductor has begun to write.
-            MirrorError: the target does not store it.
+            TakenOverError: another conductor has started to write.
+            MirrorError: the target does not store the entry.
         """
         with self._lock:
             self._run = run
@@ -178,21 +178,21 @@ class Journal:
             self._write({**kept, RUN + run.id: run.text()})
 
     def keep(self, key: str, text: str) -> None:
-        """Write an entry other than a run; raise as `save` does."""
+        """Write an entry other than a run; raises the same errors as `save`."""
         with self._lock:
             self._write({key: text})
 
     def forget(self, keys: Collection[str]) -> None:
-        """Remove the entries of these keys; raise as `save` does."""
+        """Remove the entries of these keys; raises the same errors as `save`."""
         if keys:
             with self._lock:
                 self._write(dict.fromkeys(keys))
 
     def keep_fence(self, run_id: str, acls: Collection[Acl]) -> None:
-        """Write the ACLs of a reverse flow's run on this target's topics; none: they are removed.
+        """Write the ACLs that the reverse flow's run added here; without ACLs, remove the entry.
 
-        A failover to this target reads them here, because the journal of the reverse flow is lost with the other cluster.
-        They are written outside of transactions, so that they end no conductor.
+        A failover to this target reads the ACLs here, because the reverse flow's journal is lost with the other cluster. They are
+        written outside of transactions, so that the write fences no conductor.
 
         Raises:
             MirrorError: the topic cannot be created, or written.
@@ -203,7 +203,7 @@ class Journal:
             writer.append(self._topic, [((FENCE + run_id).encode(), value)])
 
     def confirm(self) -> None:
-        """Check that no other conductor has taken over. Call it right before each change; raises as `save` does.
+        """Check that no other conductor has taken over. Call it right before each change; raises like `save`.
 
         A conductor that was suspended may have missed that another conductor ended the run.
         """
@@ -211,7 +211,7 @@ class Journal:
             self._write({CONDUCTOR: self._said})
 
     def tell(self, sentence: str) -> None:
-        """Set the reason for waiting; the next beat writes it for other processes."""
+        """Set the reason for waiting; the next heartbeat writes it for other processes."""
         self._said = sentence
 
     def _beats(self) -> None:
@@ -221,7 +221,7 @@ class Journal:
                     try:
                         self._write({CONDUCTOR: self._said})
                     except MirrorError:
-                        return  # the next `save` reports it
+                        return  # the next `save` reports the failure
 
     def _write(self, records: Mapping[str, str | None]) -> None:
         if self._lost is not None:
@@ -247,7 +247,7 @@ class Journal:
             self._topic,
             partitions=1,
             replication_factor=self._flow.replication_factor,
-            configs={"cleanup.policy": "compact", "segment.ms": "3600000"},  # it is read whole
+            configs={"cleanup.policy": "compact", "segment.ms": "3600000"},  # it is read from its start
         )
         if objection:
             raise MirrorError(f"{self._topic} cannot be created on {self._flow.target.alias}: {objection}")

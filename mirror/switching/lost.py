@@ -29,7 +29,7 @@ GAPS = "gaps"  # a fact of the step GAP
 
 
 def tell_gap(work: StepContext) -> StepResult:
-    """Report each partition's replicated offset, and its last seen log end."""
+    """Report each partition's replicated offset, and the last log end that was seen."""
     scope = work.scope
     plan = scope.plan()
     places = scope.partitions(plan)
@@ -56,16 +56,16 @@ def tell_gap(work: StepContext) -> StepResult:
 
 
 def _entry(found: dict[str, Any], now_ms: int) -> Gap:
-    """Return the ledger's entry for a partition that lacks records."""
+    """Return the ledger entry for a partition whose records are missing."""
     first, last = found["position"], found["seen_end"] - 1
     said = "seen on the lost source, and not on the target; later records are unknown"
     return Gap(found["topic"], found["partition"], Effect.LOST, Cause.SOURCE_LOST, first, last, now_ms, said)
 
 
 def gap(topic: str, partition: int, position: int | None, newest_ms: int, seen: Sample | None) -> dict[str, Any]:
-    """Return the known facts of one partition; None for unknown ones.
+    """Return the known facts of one partition; an unknown fact is None.
 
-    `missing` counts the seen records that were not replicated; records written after `seen_s` are unknown.
+    `missing` counts records that were seen on the source and not replicated; records written after `seen_s` are unknown.
     """
     return {
         "topic": topic,
@@ -79,7 +79,7 @@ def gap(topic: str, partition: int, position: int | None, newest_ms: int, seen: 
 
 
 def missing(position: int | None, seen: Sample | None) -> int | None:
-    """Return how many seen records were not replicated; None if unknown."""
+    """Return how many records were seen and not replicated; None if unknown."""
     return None if position is None or seen is None else max(0, seen.end - position)
 
 
@@ -103,7 +103,7 @@ def gap_sentences(gaps: list[dict[str, Any]], now_s: float) -> list[str]:
 
 
 def recover_groups(work: StepContext) -> StepResult:
-    """Move each group to the target offset of its last checkpoint, never back."""
+    """Move each group to the target offset of its last checkpoint, but never back."""
     scope = work.scope
     last = last_checkpoints(scope)
     there = scope.groups_on_target(sorted({group for group, _, _ in last}))
@@ -122,9 +122,9 @@ def recover_groups(work: StepContext) -> StepResult:
 
 
 def last_checkpoints(scope: Scope) -> dict[tuple[str, str, int], Checkpoint]:
-    """Return the last checkpoint of each chosen group; raise ClusterUnavailable.
+    """Return the last checkpoint of each chosen group; raises ClusterUnavailable.
 
-    By group, remote topic and partition.
+    Its key is group, remote topic and partition.
     """
     topic = scope.flow.policy.checkpoints_topic(scope.flow.source.alias)
     reading = read_checkpoints(client_options(scope.flow.target_admin), topic)
@@ -133,7 +133,7 @@ def last_checkpoints(scope: Scope) -> dict[tuple[str, str, int], Checkpoint]:
 
 
 def recovered(scope: Scope, checkpoints: Iterable[Checkpoint], there: Mapping[str, Group]) -> list[Moved]:
-    """Return the target offsets of checkpoints by the present map, else as checkpointed."""
+    """Return the target offsets of checkpoints: by the current map if possible, else as checkpointed."""
     plan, maps = scope.plan_and_maps()
     names = {p.on_target: p.topic for p in scope.partitions(plan)}
     return [
@@ -163,9 +163,9 @@ def _recovered(at: Checkpoint, topic: str, offsets: Any, there: Mapping[TopicPar
 
 
 def open_target(work: StepContext) -> StepResult:
-    """Allow producers to write on the target, if an earlier failback fenced it.
+    """Allow producers to write to the target, if an earlier failback fenced it.
 
-    ACLs of others stay, and are named.
+    Other ACLs stay, and are reported.
     """
     scope = work.scope
     if scope.back is None:

@@ -21,13 +21,13 @@ from mirror.switching.scope import Scope
 
 AT_ONCE = 16
 
-Wanted = dict[TopicPartition, tuple[int, str]]  # offset and metadata by partition of the target
+Wanted = dict[TopicPartition, tuple[int, str]]  # offset and metadata by target partition
 
 
 class Moved(NamedTuple):
-    """A group's offset on the source, and its offset on the target (`after`).
+    """A group's offset on the source, and its new offset on the target (`after`).
 
-    `before` is its earlier offset on the target, None if it had none.
+    `before`: its earlier offset on the target, None if it had none.
     """
 
     group: str
@@ -37,14 +37,14 @@ class Moved(NamedTuple):
     remote: str
     before: int | None
     after: int | None
-    metadata: str = ""  # that the group's reader has committed with the offset
+    metadata: str = ""  # that the group's consumer has committed with the offset
 
 
 def wanted_moves(scope: Scope, groups: Sequence[Group], there: Mapping[str, Group]) -> list[Moved]:
     """Return each group's place on the target, along the flow and the reverse flow.
 
-    `after` is None if no offset is known to resume from. Offsets that a mirror has set on the source, and no reader has moved
-    since, came from the target: they are left alone there.
+    `after` is None if no offset to resume from is known. If a mirror has set an offset on the source, and no consumer has moved
+    it since, the offset came from the target: the group keeps its offset there.
     """
     set_by_mirror = set_on_source(scope)
     ways: list[tuple[FlowPlan, FlowMaps, bool]] = [(*scope.plan_and_maps(), False)]
@@ -76,7 +76,7 @@ def _move(group: Group, here: Place, to: Place, there: Mapping[str, Group]) -> M
 
 
 def set_on_source(scope: Scope) -> SetOffsets:
-    """Return the source group offsets that the reverse flow has set; raise ClusterUnavailable."""
+    """Return the offsets that the reverse flow set for groups on the source; raises ClusterUnavailable."""
     found = SetOffsets(GROUP_OFFSETS_TOPIC.format(source=scope.target.alias))
     reading = found.refresh(client_options(scope.flow.source_admin))
     answered(reading, cluster=scope.source.alias, what="offsets that the mirror has set there cannot be read")
@@ -86,7 +86,7 @@ def set_on_source(scope: Scope) -> SetOffsets:
 def move(scope: Scope, moves: Sequence[Moved], there: Mapping[str, Group]) -> dict[str, str]:
     """Commit the moves on the target and read them back; return the differences by group.
 
-    `there` holds the target's groups as they are. A note of each offset is written before it is set.
+    `there` has the current groups on the target. Before an offset is set, a note of it is written.
 
     Raises:
         ClusterUnavailable: the target does not respond, or refuses a group.
@@ -136,9 +136,9 @@ def _notes(
 
 
 async def _commit(offsets: GroupOffsets, group: str, wanted: Wanted, known: Mapping[TopicPartition, int]) -> str:
-    """Commit a group's offsets. Return a sentence if they differ before or after, else "".
+    """Commit a group's offsets. Return a sentence if they differ before or after the commit, else "".
 
-    If this conductor was suspended, another one may have ended the run, and the group may have read on since.
+    If this conductor was suspended, another conductor may have ended the run, and the group may have read on since.
     """
     found = await patiently(lambda: offsets.committed(group, wanted))
     for place, (offset, _) in wanted.items():
@@ -151,7 +151,7 @@ async def _commit(offsets: GroupOffsets, group: str, wanted: Wanted, known: Mapp
 
 
 def _create(scope: Scope, topic: str) -> None:
-    """Create the topic of the notes, unless the flow's processes have."""
+    """Create the topic of the notes, if the flow's processes have not created it."""
     factor, configs = scope.flow.replication_factor, {"cleanup.policy": "compact", **SOON_COMPACTED}
     objection = scope.target.create(topic, partitions=1, replication_factor=factor, configs=configs)
     if objection:

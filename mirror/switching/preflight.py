@@ -1,4 +1,4 @@
-"""Report before a switch its effects, losses, duration, and what blocks it."""
+"""Report, before a switch, its effects, losses and duration, and what blocks it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from mirror.switching.lost import last_checkpoints, missing
 from mirror.switching.readers import look, moved_between
 from mirror.switching.scope import Fencing, Scope
 
-ANSWERS_S = 3.0  # in which an available cluster responds
+ANSWERS_S = 3.0  # an available cluster responds within this time
 ALTER = "ALTER"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicAhead:
-    """A topic, its records that are not on the target yet (None: unknown), and their rate."""
+    """A topic, the number of its records that are not on the target yet (None: unknown), and their rate."""
 
     topic: str
     remote: str
@@ -44,7 +44,7 @@ class TopicAhead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preflight:
-    """What lies ahead. `blocks` forbid the switch; the operator decides about `warnings`."""
+    """The forecast of a switch. `blocks` forbid the switch; the operator decides about `warnings`."""
 
     topics: tuple[TopicAhead, ...]
     groups: tuple[str, ...]
@@ -55,13 +55,13 @@ class Preflight:
 
     @property
     def missing(self) -> int | None:
-        """Records that would be lost if the source failed now. None if unknown for some topic."""
+        """Records that would be lost if the source failed now; None if unknown."""
         known = [topic.missing for topic in self.topics if topic.missing is not None]
         return sum(known) if len(known) == len(self.topics) else None
 
     @property
     def takes_s(self) -> float | None:
-        """The expected duration of the switch at the present rates; None if unknown."""
+        """The expected duration of the switch at the current rates; None if unknown."""
         rate = sum(topic.records_per_s for topic in self.topics)
         if self.missing is None or (self.missing and not rate):
             return None
@@ -69,7 +69,7 @@ class Preflight:
 
 
 def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_resumed: bool) -> Preflight:
-    """Look at both clusters; raise ClusterUnavailable if one does not respond."""
+    """Check both clusters before a switch; raises ClusterUnavailable if one does not respond."""
     plan = scope.plan()
     absent = scope.absent(plan)
     wanted: list[PlannedPartition | Absent] = [*scope.partitions(plan), *absent]
@@ -102,7 +102,7 @@ def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_res
 
 
 def looked_ahead_without_source(scope: Scope, seen: Mapping[TopicPartition, Sample]) -> Preflight:
-    """Look at the target alone, before a failover; raise ClusterUnavailable if it does not respond."""
+    """Check the target alone before a failover; raises ClusterUnavailable if it does not respond."""
     plan = scope.plan()
     wanted = scope.partitions(plan)
     positions = read_positions(scope.flow)
@@ -208,7 +208,10 @@ def _of_fence(scope: Scope, topics: Iterable[str], operations: frozenset[str] | 
         if not scope.source.has_authorizer():
             return
     except AuthorizerUnknown as error:
-        yield f"ACLs of {source} cannot be read ({error}), which a fence needs; grant DESCRIBE and ALTER, or pass --fence none"
+        yield (
+            f"a fence must read the ACLs of {source}, but they cannot be read ({error}); grant DESCRIBE and ALTER, "
+            "or pass --fence none"
+        )
         return
     if operations is not None and ALTER not in operations:
         yield f"this client may not ALTER cluster {source}, which a fence needs; grant it, or pass --fence none"
@@ -247,7 +250,7 @@ def _of_readers(scope: Scope, before: Sequence[Group]) -> Iterable[str]:
 
 
 def _of_other_types(scope: Scope) -> Iterable[str]:
-    """Warn of chosen groups that are no consumer groups."""
+    """Warn of chosen groups that are not consumer groups."""
     others = scope.groups_of_other_types()
     if others:
         yield (
@@ -257,7 +260,7 @@ def _of_other_types(scope: Scope) -> Iterable[str]:
 
 
 def _of_shared(scope: Scope, plan: FlowPlan) -> Iterable[str]:
-    """Warn of topics of the target that have the records of other sources too."""
+    """Warn of topics on the target that also have records of other sources."""
     reading = read_shared(client_options(scope.flow.target_admin), plan.group, scope.partitions(plan))
     found = answered(reading, cluster=scope.target.alias, what="other flows that write to it cannot be read")
     if found:
@@ -268,7 +271,7 @@ def _of_shared(scope: Scope, plan: FlowPlan) -> Iterable[str]:
 
 
 def sentences(ahead: Preflight) -> list[str]:
-    """Return the sentences of the plan about losses and time."""
+    """Return the plan's sentences about losses and time."""
     missing = "unknown" if ahead.missing is None else f"{ahead.missing:,} records"
     if ahead.is_source_lost:
         return [f"seen on the source and not on the target: {missing}"]

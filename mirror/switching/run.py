@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-MOVING = "moving"  # a fact of the step GROUPS: its first group may have been moved
+MOVING = "moving"  # a fact of the step GROUPS: the first group may have been moved
 
 
 class Kind(Enum):
-    """The purpose of the run: the word of its command."""
+    """The purpose of a run: the word of its command."""
 
-    SWITCH = "switch"  # with a flow back
-    MIGRATE = "migrate"  # without
+    SWITCH = "switch"  # with a reverse flow
+    MIGRATE = "migrate"  # without a reverse flow
     SWITCH_BACK = "switch-back"
     FAIL_OVER = "fail-over"  # the source is lost
 
@@ -65,7 +65,7 @@ class RunState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
-    """The result of a step. Times are epoch seconds; `said` is for a person, `facts` for programs."""
+    """The result of a step. Times are epoch seconds. `said` is for a person, `facts` are for programs."""
 
     state: StepState = StepState.WAITING
     began_s: float | None = None
@@ -75,7 +75,7 @@ class StepRecord:
 
     @property
     def took_s(self) -> float | None:
-        """How long it took, None while it has not ended."""
+        """Duration of the step, None while it has not ended."""
         return None if self.began_s is None or self.ended_s is None else self.ended_s - self.began_s
 
 
@@ -83,8 +83,8 @@ class StepRecord:
 class SwitchRun:
     """One switch of a flow.
 
-    `topics` and `groups` are pattern lists, "" for all that the flow has; `version` is the program's; `without` are topics
-    that an operator leaves out.
+    `topics` and `groups` are pattern lists, "" for all of the flow. `version` is the version of kafka-mirror. `without` are
+    topics that an operator leaves out.
     """
 
     id: str
@@ -92,7 +92,7 @@ class SwitchRun:
     kind: Kind
     topics: str
     groups: str
-    last: int  # records of each partition that are verified
+    last: int  # records per partition to verify
     by: str
     version: str
     began_s: float
@@ -117,17 +117,17 @@ class SwitchRun:
 
     @property
     def next(self) -> Step | None:
-        """The first step that is not done, None where all are."""
+        """The first step that is not done, None if all are done."""
         return next((step for step in STEPS[self.kind] if self.step(step).state is not StepState.DONE), None)
 
     @property
     def may_abort(self) -> bool:
-        """Whether all steps can be reverted: until the first group is moved."""
+        """True if all steps can be reverted, which holds until the first group is moved."""
         groups = self.step(Step.GROUPS)
         return not self.is_aborted and groups.state is not StepState.DONE and MOVING not in groups.facts
 
     def text(self) -> str:
-        """Return it as JSON."""
+        """Return the run as JSON."""
         steps = {
             step.value: {**asdict(record), "state": record.state.value}
             for step in Step
@@ -138,14 +138,14 @@ class SwitchRun:
 
     @classmethod
     def parse(cls, text: str) -> SwitchRun:
-        """Read `text` back.
+        """Parse `text`.
 
         Raises:
-            ValueError: it is no such text.
+            ValueError: the text is not a run.
         """
         try:
             found = json.loads(text)
-            del found["state"]  # which follows from the rest
+            del found["state"]  # it follows from the rest
             steps = {
                 Step(name): StepRecord(**{**record, "state": StepState(record["state"]), "said": tuple(record["said"])})
                 for name, record in found.pop("steps").items()

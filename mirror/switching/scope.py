@@ -22,7 +22,7 @@ from mirror.policy.java_regex import JavaPattern, RegexError
 from mirror.policy.naming import IdentityReplicationPolicy, ReplicationPolicy
 from mirror.switching.run import Kind
 
-GROUPS_S = 60.0  # to read all groups of a cluster
+GROUPS_S = 60.0  # limit for reading all groups of a cluster
 
 
 class Fencing(Enum):
@@ -35,7 +35,7 @@ class Fencing(Enum):
 
 @dataclass(slots=True)
 class Scope:
-    """What is switched. Everything is read from the clusters on demand, because it changes between steps."""
+    """The scope of a switch. It is read from the clusters on demand, because they change between steps."""
 
     flow: Flow
     back: Flow | None
@@ -43,9 +43,9 @@ class Scope:
     groups: str = ""
     fence: Fencing = Fencing.ACLS
     is_source_lost: bool = False
-    mirrored_from: frozenset[str] = frozenset()  # aliases of clusters that the file's flows bring to the source
+    mirrored_from: frozenset[str] = frozenset()  # aliases of clusters with a flow to the source
     without: frozenset[str] = frozenset()  # topics of the source that an operator leaves out
-    canary: str = ""  # of a drill: the topic and the group that it is about; otherwise it is about all but canaries
+    canary: str = ""  # of a drill: the only topic and group of the scope; "": the scope has no canaries
     source: Cluster = field(init=False)
     target: Cluster = field(init=False)
     _topics: JavaPattern | None = field(init=False)
@@ -72,7 +72,7 @@ class Scope:
         """Return the scope of a switch along the flow `name`.
 
         Raises:
-            SettingsError: the file has no such flow, or none back where one is needed, or a pattern cannot be read.
+            SettingsError: the file has no such flow, or lacks a required reverse flow, or a pattern is invalid.
         """
         flow = flow_named(settings, name, command=kind.value)
         back = next(
@@ -103,7 +103,7 @@ class Scope:
         return cls(flow, back, topics, groups, fence, kind is Kind.FAIL_OVER, brought, frozenset(without))
 
     def reversed(self) -> Scope:
-        """Return the scope of the reverse flow, with all of its topics. A drill keeps its canary."""
+        """Return the scope of the reverse flow, with all its topics. A drill keeps its canary."""
         assert self.back is not None
         if self.canary:
             return Scope(self.back, self.flow, fence=self.fence, canary=self.canary)
@@ -111,7 +111,7 @@ class Scope:
 
     @classmethod
     def of_drill(cls, settings: Settings, name: str) -> Scope:
-        """Return the scope of a drill along the flow `name`: its canary.
+        """Return the scope of a drill along the flow `name`: only its canary.
 
         Raises:
             SettingsError: the file has no such flow, or the flow does not carry canaries.
@@ -126,12 +126,12 @@ class Scope:
         return cls(flow, back, fence=Fencing.ACLS_AND_READ, canary=canary(flow.source.alias, flow.target.alias))
 
     def matched(self) -> list[TopicPair]:
-        """Return the chosen topics whose producers write on the source; others are a mirror's."""
+        """Return the chosen topics that producers write on the source; a mirror writes the others."""
         topics = matched(self.flow, source_topics(self.flow, self.source, self.target.topics()))
         return [topic for topic in topics if self._is_chosen(topic.source.name)]
 
     def plan(self) -> FlowPlan:
-        """Return the flow as its clusters have it now, all of its topics."""
+        """Return the flow's current plan from its clusters, with all topics."""
         return plan_of(self.flow, self.source, self.target, is_source_lost=self.is_source_lost)
 
     def plan_and_maps(self) -> tuple[FlowPlan, FlowMaps]:
@@ -140,7 +140,7 @@ class Scope:
         return plan, maps_of(self.flow, plan)
 
     def partitions(self, plan: FlowPlan) -> list[PlannedPartition]:
-        """Return the partitions of a plan that are chosen."""
+        """Return the chosen partitions of a plan."""
         return [assigned for assigned in plan.partitions if self._is_chosen(assigned.topic)]
 
     def absent(self, plan: FlowPlan) -> list[Absent]:
@@ -148,7 +148,7 @@ class Scope:
         return [place for place in plan.absent if self._is_chosen(place.topic)]
 
     def seen_only(self, plan: FlowPlan, seen: Mapping[TopicPartition, Sample]) -> dict[TopicPartition, Sample]:
-        """Return the source's partitions that the target lacks, by remote topic and partition."""
+        """Return the source partitions that the target lacks, by remote topic and partition."""
         brought = {place.on_target for place in plan.partitions}
         return {
             place: sample
@@ -157,11 +157,11 @@ class Scope:
         }
 
     def origin(self, remote_topic: str) -> str:
-        """Return the source's name of a remote topic."""
+        """Return the source name of a remote topic."""
         return self.flow.policy.upstream_topic(remote_topic) or remote_topic
 
     def has_process(self, plan: FlowPlan) -> bool:
-        """Return whether a process runs a flow, even one without topics; raise ClusterUnavailable."""
+        """Return whether a process runs a flow, even a flow without topics; raises ClusterUnavailable."""
         members = self.target.groups(lambda name: name.startswith(f"{plan.group}."), within_s=GROUPS_S)
         return any(not is_idle(group.state) for group in members)
 
@@ -176,7 +176,7 @@ class Scope:
         )
 
     def concerns(self, topic: str) -> bool:
-        """Return whether groups are moved on a source topic: it is chosen, or the reverse flow brought it."""
+        """Return whether groups are moved on a source topic: it is chosen, or the reverse flow replicated it."""
         back = self.back.policy if self.back is not None else None
         if back is not None and not is_identity(back) and back.topic_source(topic) == self.target.alias:
             return True
@@ -190,16 +190,16 @@ class Scope:
         return is_followed and (self._groups is None or self._groups.matches(name))
 
     def groups_on_source(self) -> list[Group]:
-        """Return the chosen groups of the source that have offsets."""
+        """Return the chosen groups on the source that have offsets."""
         found = self.source.groups(self.wants_group, within_s=GROUPS_S)
         return [group for group in found if group.offsets]
 
     def groups_of_other_types(self) -> list[Group]:
-        """Return the chosen groups of the source that are no consumer groups."""
-        return self.source.groups(self.wants_group, kinds=OTHER_TYPES, within_s=GROUPS_S)  # which reads no offsets
+        """Return the chosen groups on the source that are not consumer groups."""
+        return self.source.groups(self.wants_group, kinds=OTHER_TYPES, within_s=GROUPS_S)  # without offsets
 
     def groups_on_target(self, names: Sequence[str]) -> dict[str, Group]:
-        """Return groups of the target by name."""
+        """Return groups on the target by name."""
         wanted = set(names)
         found = self.target.groups(wanted.__contains__, within_s=GROUPS_S)
         return {group.name: group for group in found}

@@ -1,4 +1,4 @@
-"""Do the steps of a switch. Each may be repeated after a crash with the same result."""
+"""Do the steps of a switch. Each step may be repeated after a crash with the same result."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PATTERNS = "patterns"  # a fact of the step PAUSE
 
 
 def drain(work: StepContext) -> StepResult:
-    """Wait until the target has every record: positions at log ends that are stable since the fence."""
+    """Wait until the target has every record: each position is at a log end that is stable since the fence."""
     scope = work.scope
     opened = open_left_out(work)
     await_counterparts(work)
@@ -88,7 +88,7 @@ def _position(assigned: PlannedPartition, found: dict[TopicPartition, Position])
 
 
 def verify(work: StepContext) -> StepResult:
-    """Compare the newest records of each partition on both sides."""
+    """Compare the newest records of each partition on both clusters."""
     scope = work.scope
     plan = whole_plan(work)
     maps = maps_of(scope.flow, plan)
@@ -140,7 +140,7 @@ def carry_settings(work: StepContext) -> StepResult:
 
 
 def move_groups(work: StepContext) -> StepResult:
-    """Wait until no chosen group reads the source, then move each to its target offset."""
+    """Wait until no chosen group reads on the source; move each to its target offset."""
     scope = work.scope
     groups = left(work)
     whole_plan(work)
@@ -153,7 +153,7 @@ def move_groups(work: StepContext) -> StepResult:
             f"no offset on {scope.target.alias} is known for {named}: their offsets were never replicated. Leave the groups out "
             "with --groups, or set their offsets yourself."
         )
-    # A group that was moved before a crash may have been started since.
+    # A group that was moved before a crash may already have been started on the target.
     reading_on = {name for name, group in there.items() if not is_idle(group.state)}
     wanted = [each for each in moves if not (each.group in reading_on and stands_there(each, there))]
     carry_out(work, moves, wanted, there)
@@ -183,7 +183,7 @@ def pause(work: StepContext) -> StepResult:
 
 
 def pause_patterns(scope: Scope) -> tuple[str, ...]:
-    """Return patterns of the switched topics, without heartbeats, which show that the flow is alive."""
+    """Return patterns of the switched topics. Heartbeats continue, because they show that the flow is alive."""
     if scope.canary:
         return (literally(scope.canary),)
     asked = scope.topics.split(",") if scope.topics else scope.flow.topics.include
@@ -197,14 +197,14 @@ def literally(topic: str) -> str:
 
 
 def start_reverse(work: StepContext) -> StepResult:
-    """Resume the reverse flow if a switch paused it, and check that it is replicated."""
+    """Resume the reverse flow if a switch paused it, and check that it replicates."""
     scope = work.scope
     if scope.back is None:
         return StepResult(["no reverse flow is needed"])
     back = scope.reversed()
     plan = back.plan()
     known = paused_topics(read_positions(back.flow), plan.paused_key)
-    tailed = work.run.step(Step.TAIL).facts.get(tail.TOPICS, [])  # its records must not be replicated automatically
+    tailed = work.run.step(Step.TAIL).facts.get(tail.TOPICS, [])  # their records must not be replicated automatically
     ours = {*pause_patterns(back), *(_paused_before(work, back) if not scope.topics else ())}
     left = tuple(pattern for pattern in known.patterns if pattern not in ours)
     left = tuple(dict.fromkeys([*left, *map(literally, tailed)]))
@@ -225,13 +225,13 @@ def start_reverse(work: StepContext) -> StepResult:
 
 
 def _paused_before(work: StepContext, back: Scope) -> set[str]:
-    """Return the patterns that earlier switches the other way have paused."""
+    """Return the patterns that earlier switches in the other direction have paused."""
     runs = work.journal.of(back.flow, back.target).read().runs()
     return {pattern for run in runs for pattern in run.step(Step.PAUSE).facts.get(PATTERNS, ())}
 
 
 def open_target(work: StepContext) -> StepResult:
-    """Remove the fence of an earlier switch in the other direction from the target's topics."""
+    """Remove from the target's topics the fence of an earlier switch in the other direction."""
     scope = work.scope
     if scope.back is None:
         return StepResult([f"no fence of an earlier switch is on {scope.target.alias}"])
@@ -258,7 +258,7 @@ DO: dict[Step, Callable[[StepContext], StepResult]] = {
     Step.REVERSE: start_reverse,
     Step.OPEN: open_target,
 }
-# While the source is lost, they are others
+# Other steps replace these if the source is lost.
 DO_LOST: dict[Step, Callable[[StepContext], StepResult]] = {
     Step.GROUPS: lost.recover_groups,
     Step.OPEN: lost.open_target,
@@ -266,5 +266,5 @@ DO_LOST: dict[Step, Callable[[StepContext], StepResult]] = {
 
 
 def does(kind: Kind, step: Step) -> Callable[[StepContext], StepResult]:
-    """Return what does a step."""
+    """Return the function of a step."""
     return DO_LOST.get(step, DO[step]) if kind is Kind.FAIL_OVER else DO[step]

@@ -27,7 +27,7 @@ TOPICS, TAILS = "topics", "tails"  # facts of the step TAIL
 
 
 def write_tail(work: StepContext) -> StepResult:
-    """Write the records that were never replicated into a file, one line of JSON each.
+    """Write the records that were never replicated to a file, one line of JSON each.
 
     Their topics stay paused until an operator decides.
     """
@@ -35,7 +35,7 @@ def write_tail(work: StepContext) -> StepResult:
     tails = _tails(back)
     if not tails:
         return StepResult([f"{back.source.alias} has no record that was not replicated"])
-    work.journal.confirm()  # an operator may have resumed the topics since: the file would lack the records replicated then
+    work.journal.confirm()  # if an operator has resumed the topics, the file would lack records
     keep_private()
     file = work.folder / f"{work.run.id}-tail.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,8 @@ def write_tail(work: StepContext) -> StepResult:
 def _tails(back: Scope) -> dict[TopicPartition, tuple[int, int]]:
     """Return the first offset and the log end of each partition with unreplicated records.
 
-    Nothing of a partition is replicated if it is not on the target, or is empty there. An unknown offset is never taken for 0.
+    If a partition is not on the target, or is empty there, none of its records was replicated. An unknown offset never counts as
+    0.
 
     Raises:
         MirrorError: the position of a partition, or a bound of its log, is unknown.
@@ -107,7 +108,7 @@ async def _written(options: ClientOptions, place: TopicPartition, start: int, en
 
 
 def plain(place: TopicPartition, offset: int, record: Record) -> dict[str, Any]:
-    """Return a record for JSON: bytes in base64, None for null."""
+    """Return a record as a JSON object: bytes in base64, None for null."""
 
     def text(content: bytes | None) -> str | None:
         return None if content is None else base64.b64encode(content).decode()

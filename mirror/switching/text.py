@@ -1,4 +1,4 @@
-"""Write the plan and the result of a switch for a person. Pure."""
+"""Format the plan and the result of a switch for a person. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirror.switching.moved_groups import Moved
 from mirror.switching.preflight import Preflight, sentences
 from mirror.switching.run import STEPS, Kind, RunState, Step, StepState, SwitchRun
 
-SHOWN = 20  # of many lines
+SHOWN = 20  # most lines of a long list
 MOVES = ("group", "topic", "partition", "offset", "resumes in", "before", "after")
 
 DOES: dict[Step, str] = {
@@ -43,7 +43,7 @@ def _does(run: SwitchRun, step: Step) -> str:
 
 
 def ahead_text(run: SwitchRun, ahead: Preflight) -> str:
-    """Return the plan: topics, groups, costs, steps, and what blocks it."""
+    """Return the plan: topics, groups, expected losses and time, steps, and what blocks it."""
     source = run.flow.partition("->")[0]
     rows = [("topic", "remote topic", "partitions", "missing", "waits")]
     for each in ahead.topics[:SHOWN]:
@@ -63,7 +63,7 @@ def ahead_text(run: SwitchRun, ahead: Preflight) -> str:
 
 
 def run_text(run: SwitchRun, moves: Sequence[Moved]) -> str:
-    """Return the result of a run: its steps with their times, and its groups' offsets."""
+    """Return the result of a run: its steps with their times, and the offsets of its groups."""
     began = utc(run.began_s)
     lines = [
         f"{run.kind.value} {run.flow}: {run.state.value}",
@@ -82,7 +82,7 @@ def run_text(run: SwitchRun, moves: Sequence[Moved]) -> str:
 
 
 def run_plain(run: SwitchRun, moves: Sequence[Moved]) -> dict[str, Any]:
-    """Return a run with its moves for JSON."""
+    """Return a run with its moves as a JSON object."""
     return {**json.loads(run.text()), "moves": [each._asdict() for each in moves]}
 
 
@@ -123,7 +123,7 @@ def drill_text(drill: Drill) -> str:
 
 
 def took_s(run: SwitchRun) -> float | None:
-    """Return how long readers and writers waited, from the first to the last step. None if unfinished."""
+    """Return how long consumers and producers waited, over all steps; None if unfinished."""
     steps = [run.step(step) for step in STEPS[run.kind]]
     began, ends = steps[0].began_s, [step.ended_s for step in steps]
     if run.state is not RunState.DONE or began is None or None in ends:

@@ -1,4 +1,4 @@
-"""Hold the input and the result of a step."""
+"""Define the input and the result of a step."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class StepContext:
 
     Attributes:
         scope: What is switched.
-        run: The run before the step, with the facts of an attempt that a crash ended.
+        run: The run before the step, with the facts that an attempt recorded before a crash.
         journal: Writes facts to the journal before a change.
-        within_s: How long a step waits for others: writers, readers, waiting records.
+        within_s: How long a step waits for producers, consumers or the mirror.
         window_ms: Length of the mirror's windows.
         folder: Folder for texts that are too long for the journal.
-        seen: The process' last poll of each partition, by remote topic and partition, as far as this machine has it.
-        say: Shows progress.
+        seen: The last poll of each partition by the mirror's process, by remote topic and partition, as far as this machine has
+        it. say: Prints progress.
     """
 
     scope: Scope
