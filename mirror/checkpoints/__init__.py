@@ -1,1 +1,1 @@
-"""Translate consumer group offsets to the target: checkpoints, and the target's groups."""
+"""Translate consumer group offsets to the target: write checkpoints, and move the target's groups."""

@@ -28,8 +28,8 @@ from mirror.runtime.clock import now_ms
 log = logging.getLogger("mirror")
 
 FORGET_EVERY_S = 600.0
-MOST_RUNS = 4_000_000  # of a flow's offset maps, at 24 bytes each
-SYNCED_RUNS = 64  # of a partition at a time: MirrorMaker's tools keep as many syncs of all that they read
+MOST_RUNS = 4_000_000  # per flow, for all its offset maps, at 24 bytes each
+SYNCED_RUNS = 64  # per partition and round: MirrorMaker's tools keep only this many of the syncs that they read
 
 
 @dataclass(slots=True)
@@ -39,17 +39,17 @@ class FlowCheckpoints:
     plan: CheckpointPlan
     maps: FlowMaps = field(init=False)
     moves: GroupMoves = field(init=False)
-    set_on_source: SetOffsets = field(init=False)  # offsets of the source's groups that the reverse flow has set
+    set_on_source: SetOffsets = field(init=False)  # offsets of groups on the source that the reverse flow has set
     back: FlowMaps | None = field(init=False, default=None)
     groups: frozenset[str] | None = None  # the first listing, if new groups are not followed
     written: dict[tuple[str, TopicPartition], Checkpoint] | None = None  # by group and remote partition
     synced: dict[TopicPartition, int] = field(default_factory=dict)  # source offset of the last offset sync
     forgot_at_s: float = float("-inf")
-    # the remote partition of each one of the source
+    # the remote partition of each source partition
     along: dict[TopicPartition, TopicPartition] = field(default_factory=dict)
-    # the target's own partition of each one that came from the target to the source
+    # the target's own partition for each partition on the source that came from the target
     home: dict[TopicPartition, TopicPartition] = field(default_factory=dict)
-    hidden: set[str] = field(default_factory=set)  # groups that may not be read, as logged
+    hidden: set[str] = field(default_factory=set)  # groups that may not be read, already logged
     foreign: int = 0
     refused_syncs: str = ""
     topics: TopicsById = field(init=False)
@@ -76,7 +76,7 @@ class FlowCheckpoints:
             self.back.flow = plan.back
 
     async def checkpoint(self) -> list[CheckpointReport]:
-        """Do everything once; return a report per group and partition."""
+        """Do one round; return a report per group and partition."""
         plan, began_ms = self.plan, now_ms()
         groups = await read_groups_once(plan.source_client, self._follows)
         warn_of_left_out(groups, plan.flow.source, self.hidden)
@@ -88,7 +88,7 @@ class FlowCheckpoints:
         if self.written is None:
             self.written = await self._read_written()
         before = dict(self.written)
-        unwritten: KafkaError | TimeoutError | None = None  # why the checkpoints were not written; all else is done
+        unwritten: KafkaError | TimeoutError | None = None  # why no checkpoints were written; all else is done
         topics = {plan.checkpoints_topic, plan.flow.offset_map_topic, plan.flow.group_offsets_topic}
         async with writer(plan.flow.producer, topics) as target:
             await self._refresh_maps(target)
@@ -133,7 +133,7 @@ class FlowCheckpoints:
     async def _refresh_maps(self, target: Target) -> None:
         """Read new records of the map's topic. If the topic was recreated, write the whole map to it.
 
-        If a window writes to the topic at the same time, the topic may lack newer runs. Then groups re-read some records, and
+        If a window writes to the topic at the same time, the topic may lack newer runs. Then groups re-read some records, but
         skip none.
         """
         topic = self.plan.flow.offset_map_topic
@@ -145,7 +145,7 @@ class FlowCheckpoints:
         self.topics.register(target, topic)
 
     async def _forgotten(self) -> list[bytes]:
-        """Drop runs of deleted source records periodically; return the keys to remove from the topic."""
+        """Periodically drop runs of deleted source records; return the keys to remove from the topic."""
         if time.monotonic() < self.forgot_at_s + FORGET_EVERY_S:
             return []
         self.forgot_at_s = time.monotonic()
@@ -157,31 +157,31 @@ class FlowCheckpoints:
         return is_wanted and (self.groups is None or group in self.groups)
 
     def _translated(self, group: Group) -> dict[TopicPartition, Translated]:
-        """Return the group's offsets by the partition that they are about on the target.
+        """Return the group's offsets by the target partition to which they translate.
 
-        Offsets that the reverse flow has set are left out. They came from the target, and would rewind the group there.
+        Offsets that the reverse flow has set are left out: they came from the target, and would rewind the group on the target.
         """
         found = {}
         set_by_mirror = self.set_on_source.of(group)
-        for key, offset in group.offsets.items():  # not by the plan, which may be a thousand times as long
+        for key, offset in group.offsets.items():  # not over the plan, which may be a thousand times as long
             if key in set_by_mirror:
                 continue
             metadata = group.metadata.get(key, "")
             if (place := self.along.get(key)) is not None:
                 found[place] = translated(offset, self.maps.maps.get(key), self.maps.positions.get(key), metadata)
             if (place := self.home.get(key)) is not None and self.back is not None:
-                # The source reads what came from the target: the map that brought it there leads back.
+                # The group reads a topic that came from the target: the reverse flow's map translates the offset.
                 way = self.back.maps.get(place)
                 home = way.reverse(offset) if way is not None else None
                 if not self.plan.flow.is_bidirectional:
                     state = State.NO_MAP if home is None else State.TRANSLATED
                     found[place] = Translated(offset, home, state, metadata)
-                elif place in found and place in self.back.positions:  # else the reverse flow does not carry it
+                elif place in found and place in self.back.positions:  # else the reverse flow lacks it
                     found[place] = translated_of_two(found[place], self.maps.maps.get(key), home or 0)
         return found
 
     def _fresh(self, found: Mapping[str, Mapping[TopicPartition, Translated]], target: Target) -> list[Checkpoint]:
-        """Return the checkpoints that differ from the topic's. Return all if the topic was recreated."""
+        """Return the checkpoints that the topic lacks, or all if the topic was recreated."""
         if self.topics.is_another(target, self.plan.checkpoints_topic):
             self.written = {}
         written = self.written or {}
@@ -194,7 +194,7 @@ class FlowCheckpoints:
         return [c for c in checkpoints if written.get((c.group, TopicPartition(c.topic, c.partition))) != c]
 
     async def _read_written(self) -> dict[tuple[str, TopicPartition], Checkpoint]:
-        """Read the checkpoints topic, as MirrorMaker does at its start: its records need no rewrite."""
+        """Read the checkpoints topic at the start, like MirrorMaker: its records need no rewrite."""
         topic = self.plan.checkpoints_topic
         checkpoints, foreign = await read_checkpoints(client_options(self.plan.target_client), topic)
         if foreign:
@@ -205,7 +205,7 @@ class FlowCheckpoints:
     # --- for MirrorMaker's tools ----------------------------------------------------------------------------------
 
     async def _write_offset_syncs(self) -> None:
-        """Write offset syncs of the records replicated since the last ones, for MirrorMaker only."""
+        """Write offset syncs for the records replicated since the last syncs, for MirrorMaker only."""
         topic = self.plan.offset_syncs_topic
         if topic is None:
             return
@@ -228,7 +228,7 @@ class FlowCheckpoints:
 
 
 def not_followed(flow: FlowPlan, groups: Iterable[Group]) -> list[CheckpointReport]:
-    """Return a report of each group whose offsets cannot be read: it has no offset to resume from."""
+    """Return a report for each group whose offsets cannot be read: it has no offset to resume from."""
     states = {UNSUPPORTED: State.UNSUPPORTED, HIDDEN: State.REFUSED}
     return [
         CheckpointReport(flow.source, flow.target, group=group.name, state=states[group.state])
@@ -240,8 +240,8 @@ def not_followed(flow: FlowPlan, groups: Iterable[Group]) -> list[CheckpointRepo
 def offset_syncs(topic: str, partition: int, offsets: OffsetMap, last: int | None) -> list[OffsetSync]:
     """Return MirrorMaker's syncs for a map: start and end of the newest runs after `last`.
 
-    If `last` is None, those of the newest run. MirrorMaker can translate from such a sync exactly to it, and to one record
-    after it from any later offset.
+    If `last` is None, return those of the newest run. With such a sync, MirrorMaker can translate its exact offset. It translates
+    any later offset to one record after the sync.
     """
     newest = offsets.last
     runs = offsets.since(last + 1) if last is not None else ([newest] if newest is not None else [])

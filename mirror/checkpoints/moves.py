@@ -1,4 +1,4 @@
-"""Move idle groups of a flow's target to where the source's groups are."""
+"""Move idle groups on a flow's target to the translated offsets of the source's groups."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from mirror.runtime.logs import first_few
 
 log = logging.getLogger("mirror")
 
-Found = dict[str, dict[TopicPartition, Translated]]  # by group and partition of the target
+Found = dict[str, dict[TopicPartition, Translated]]  # by group and target partition
 Wanted = dict[TopicPartition, tuple[int, str]]  # offset and metadata by partition
 
 
 @dataclass(slots=True)
 class GroupMoves:
-    """Moves the groups of one flow's target, and keeps the result of the last round."""
+    """Moves the groups on one flow's target, and keeps the result of the last round."""
 
     plan: CheckpointPlan
     set_offsets: SetOffsets = field(init=False)
     states: dict[tuple[str, TopicPartition], State] = field(default_factory=dict)
     moved_at_s: float = float("-inf")
     topics: TopicsById = field(init=False)
-    # the group of another flow that writes to a partition too
+    # by partition: the group of another flow that also writes to it
     shared: dict[TopicPartition, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -44,7 +44,7 @@ class GroupMoves:
         self.topics = TopicsById(self.plan.flow.name)
 
     async def move_if_due(self, target: Target, found: Found) -> None:
-        """Move idle groups, and set each partition's state; between two moves, keep the last state."""
+        """Move idle groups and set each partition's state; between two moves, keep the last state."""
         if not self._is_due():
             self._recall(found)
             return
@@ -71,7 +71,7 @@ class GroupMoves:
         await self._find_shared({place for places in found.values() for place in places})
         before = self.set_offsets.read_again() if self.topics.is_another(target, self.set_offsets.topic) else {}
         changed = await self.set_offsets.refresh(options)
-        # A note that is new may be of an offset that another process is about to set.
+        # A new note may belong to an offset that another process is about to set.
         notes = removed(set(self.set_offsets.outdated(there)) - changed)
         notes |= {
             at: note for at, note in before.items() if at not in changed and _is_at(there.get(at.group), at, note)
@@ -88,7 +88,7 @@ class GroupMoves:
             await self._commit(target, name, found[name], wanted)
 
     async def _find_shared(self, places: Container[TopicPartition]) -> None:
-        """Find the partitions that other flows write to as well; log changes."""
+        """Find the partitions that other flows also write to; log changes."""
         flow = self.plan.flow
         ours = [assigned for assigned in flow.partitions if assigned.on_target in places]
         found = await read_shared(client_options(self.plan.target_client), flow.group, ours)
@@ -126,7 +126,7 @@ class GroupMoves:
 
 
 def _is_at(group: Group | None, place: GroupPlace, note: Offsets) -> bool:
-    """Return whether a group is at an offset that a note has."""
+    """Return whether a group is at an offset of a note."""
     return group is not None and group.offsets.get(TopicPartition(place.topic, place.partition)) in note
 
 
@@ -136,7 +136,7 @@ def _wanted(
     ends: Mapping[TopicPartition, int],
     shared: Container[TopicPartition] = (),
 ) -> Wanted:
-    """Return the offsets to commit for a target's group, and set its places' resulting states. Pure."""
+    """Return the offsets to commit for a target's group; set its places' resulting states. Pure."""
     wanted = {}
     for place, at in places.items():
         if at.downstream is None:
@@ -147,7 +147,7 @@ def _wanted(
         why_not = State.SHARED if place in shared else moved(group.offsets.get(place), at.downstream, ends.get(place))
         if why_not is None:
             wanted[place] = (at.downstream, at.metadata)
-        elif group.has_earlier_mark(place):  # which the group's readers may fail at
+        elif group.has_earlier_mark(place):  # a consumer of the group may fail on this metadata
             wanted[place] = (group.offsets[place], at.metadata if why_not is State.SYNCED else "")
         done = why_not or State.SYNCED
         if at.state != State.AHEAD or done != State.SYNCED:

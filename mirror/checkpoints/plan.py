@@ -14,7 +14,7 @@ class CheckpointPlan:
     """One flow whose groups are followed. Clients are Java properties."""
 
     flow: FlowPlan
-    back: FlowPlan | None  # the flow the other way, whose topics the source's groups may read
+    back: FlowPlan | None  # the reverse flow, whose topics the source's groups may read
     settings: CheckpointSettings
     checkpoints_topic: str
     offset_syncs_topic: str | None  # None: none are written

@@ -11,18 +11,18 @@ from mirror.model.offset_map import OffsetMap
 class State(StrEnum):
     """The state of a group's offset. The first two are healthy; docs/offsets.md explains the others."""
 
-    TRANSLATED = "translated"  # a checkpoint is there; the target's group is not moved by configuration
-    SYNCED = "synced"  # and the target's group is at that offset
-    AHEAD = "ahead"  # the group has read more than is replicated: it reads the next records again
-    ACTIVE = "active"  # the target's group is in use and was left alone
-    TARGET_AHEAD = "target_ahead"  # the target's group is further ahead: it is never moved back
-    SHARED = "shared"  # another flow writes to the target's partition too, so offsets have no exact place in it
-    UNREACHABLE = "unreachable"  # the target does not report its log end: it is asked again next time
-    PAST_END = "past_end"  # the target's log ends before: it was cut, or its topic deleted and created again
+    TRANSLATED = "translated"  # the checkpoint is written; settings exclude moving the target's group
+    SYNCED = "synced"  # the checkpoint is written, and the target's group is at that offset
+    AHEAD = "ahead"  # the group has read more than is replicated, so it will read the next records again
+    ACTIVE = "active"  # the target's group is in use, and was not moved
+    TARGET_AHEAD = "target_ahead"  # the target's group is ahead; it is never moved back
+    SHARED = "shared"  # another flow also writes to the target's partition, so offsets have no exact place in it
+    UNREACHABLE = "unreachable"  # the target does not report its log end; the next round tries again
+    PAST_END = "past_end"  # the target's log ends before the offset: it was cut, or the topic was recreated
     NOTHING_YET = "nothing_yet"  # no record of the partition was replicated yet
     NO_MAP = "no_map"  # the offset is before the known range: another program replicated it, or none did
-    UNSUPPORTED = "unsupported"  # a group of Kafka Streams' own protocol, or a share group: its offsets are not read
-    REFUSED = "refused"  # the target's broker refused the group's offset, or a cluster hides the group
+    UNSUPPORTED = "unsupported"  # a Kafka Streams group or a share group: its offsets are not read
+    REFUSED = "refused"  # the target's broker refused the group's offset, or a cluster does not show the group
 
 
 class Translated(NamedTuple):
@@ -31,11 +31,11 @@ class Translated(NamedTuple):
     upstream: int
     downstream: int | None
     state: State
-    metadata: str = ""  # committed by its reader with the offset; "" if the group resumes before its exact place
+    metadata: str = ""  # from its consumer's commit; "" if the group resumes before its exact place
 
 
 def translated(upstream: int, offsets: OffsetMap | None, position: int | None, metadata: str = "") -> Translated:
-    """Translate a group's committed offset; `position` is the next source offset to be replicated."""
+    """Translate a group's committed offset; `position` is the next source offset to replicate."""
     downstream = offsets.translate(upstream) if offsets is not None else None
     if downstream is None:
         return Translated(upstream, None, State.NO_MAP if offsets else State.NOTHING_YET)
@@ -46,13 +46,14 @@ def translated(upstream: int, offsets: OffsetMap | None, position: int | None, m
 
 
 def translated_of_two(along: Translated, offsets: OffsetMap | None, home: int) -> Translated:
-    """Translate a group's offset on a topic with both clusters' records, ordered differently on each.
+    """Translate a group's offset on a topic that both clusters write, in different orders.
 
-    `home` is safe: the source's own records that the group has not read came to the target after the target's records that it has
-    read came to the source. From there on, copies of records that the group has read are skipped, up to the first other record.
+    `home` is safe: a source record that the group has not read was appended on the source after the target's records that the
+    group has read, so it reached the target after them. From `home` on, copies of records that the group has read are skipped,
+    up to the first other record.
 
     Args:
-        along: The offset translated by the flow's map, which has the source's own records.
+        along: The offset translated with the flow's map, which covers the source's own records.
         offsets: That map.
         home: The target offset after the last of the target's own records that the group has read; 0 if unknown.
     """

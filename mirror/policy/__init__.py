@@ -1,1 +1,1 @@
-"""Decide by names and settings: topics, remote names, configs, ACLs, recreated topics. Pure."""
+"""Decide from names and settings: topics, remote names, configs, ACLs, recreated topics. Pure."""

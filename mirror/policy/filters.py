@@ -1,4 +1,4 @@
-"""Match topic names as MirrorMaker does: lists of Java regular expressions, whole name, exclude wins."""
+"""Match topic names like MirrorMaker: lists of Java regular expressions, whole names, exclude wins."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class NameFilter:
         object.__setattr__(self, "_excluded", compile_list(self.exclude))
 
     def matches(self, name: str) -> bool:
-        """Return whether the filter selects `name`. Internal topics and cycles are the policy's matter."""
+        """Return whether the filter selects `name`. The policy handles internal topics and cycles."""
         if self._included is None or not self._included.matches(name):
             return False
         return self._excluded is None or not self._excluded.matches(name)
 
 
 def compile_list(patterns: Sequence[str]) -> JavaPattern | None:
-    """Compile a list joined with "|", as MirrorUtils.compilePatternList; None (an empty list) matches nothing.
+    """Compile a list joined with "|", like MirrorUtils.compilePatternList; None (an empty list) matches nothing.
 
     Raises:
-        RegexError: A pattern that Java would refuse, or that cannot be carried over.
+        RegexError: Java would refuse a pattern, or a pattern cannot be translated.
     """
     return compiled("|".join(patterns)) if patterns else None

@@ -1,6 +1,6 @@
 r"""Translate a Java regular expression for the library `regex` (version 1) with the same meaning. Pure.
 
-Groups, look-around, quantifiers and alternation pass unchanged. Translated is what differs:
+Groups, look-around, quantifiers and alternation pass unchanged. The following constructs are translated, because they differ:
 
     . $ \Z             Java has six line terminators
     \d \w \s \b       ASCII, as \p{Alpha} and the like
@@ -9,7 +9,7 @@ Groups, look-around, quantifiers and alternation pass unchanged. Translated is w
     (...)*+           each repetition of a possessive quantifier is final
     \x \u \Q..\E     literal characters
 
-Every other construct of Java is refused by name (adr/0044).
+Every other construct of Java is refused; the error names it (adr/0044).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import regex
 
 from mirror.errors import SettingsError
 
-MATCH_S = 1.0  # of the processor; a name takes microseconds, unless nested repetitions are tried in all combinations
+MATCH_S = 1.0  # of processor time; a name takes microseconds, unless nested repetitions are tried in all combinations
 _HINT = 'Quote literal dots as "\\\\." and lists as a, b.'
-_MOST = 1000  # of repetitions: the library spells those of a literal out, in memory
+_MOST = 1000  # of repetitions: the library spells out the repetitions of a literal in memory
 
 _TERMINATORS = r"\n\r\x85\u2028\u2029"
 _AT_LAST = rf"(?:(?!(?<=\r)\n)(?=(?:\r\n|[{_TERMINATORS}])?\Z))"
@@ -69,11 +69,11 @@ class JavaPattern:
     _regex: regex.Pattern[str]
 
     def matches(self, name: str) -> bool:
-        """Return whether the expression matches the whole name; raise SlowPattern."""
+        """Return whether the expression matches the whole name; raises SlowPattern."""
         return self._within(self._regex.fullmatch, name)
 
     def find(self, name: str) -> bool:
-        """Return whether the expression matches some part of the name; raise SlowPattern."""
+        """Return whether the expression matches a part of the name; raises SlowPattern."""
         return self._within(self._regex.search, name)
 
     def _within(self, match: Callable[..., object], name: str) -> bool:
@@ -84,7 +84,7 @@ class JavaPattern:
             raise SlowPattern(f"{what} Write it without a repetition inside a repetition.") from None
 
 
-@lru_cache(maxsize=256)  # what is paused is compiled each second
+@lru_cache(maxsize=256)  # the patterns of paused topics are compiled each second
 def compiled(pattern: str) -> JavaPattern:
     """Compile a Java regular expression; raises RegexError."""
     try:
@@ -96,7 +96,7 @@ def compiled(pattern: str) -> JavaPattern:
 
 
 def translated(pattern: str) -> str:
-    """Return the spelling of a Java regular expression for `regex`, version 1; raises RegexError."""
+    """Return a Java regular expression in the syntax of `regex`, version 1; raises RegexError."""
     reader = _Reader(pattern)
     written = reader.expression()
     if reader.at < len(pattern):
@@ -109,9 +109,9 @@ class _Reader:
     """Parses one expression from left to right, and writes its translation."""
 
     text: str
-    at: int = 0  # the place up to which the expression is read
-    flags: frozenset[str] = frozenset()  # that hold at the place: i, s
-    behind: int = 0  # look-behinds around the place
+    at: int = 0  # the position up to which the expression is read
+    flags: frozenset[str] = frozenset()  # flags that apply at the position: i, s
+    behind: int = 0  # number of look-behinds around the position
 
     def wrong(self, why: str) -> NoReturn:
         raise RegexError(f'"{self.text}" is not a regular expression ({why}). {_HINT}')
@@ -181,7 +181,7 @@ class _Reader:
 
     def assertion(self, written: str) -> str:
         if self.peek(*"*+?{"):
-            self.refuse(self.at, "a quantifier of an assertion", "Leave it away.")
+            self.refuse(self.at, "a quantifier of an assertion", "Remove the quantifier.")
         return written
 
     def quantified(self, atom: str) -> str:
@@ -205,7 +205,7 @@ class _Reader:
         return (self.flags | set(on)) - set(off)
 
     def group(self, start: int) -> str:
-        """Return the group whose "(" is read. Nothing refers to groups, so none captures."""
+        """Return the group whose "(" was just read. Nothing refers to groups, so none captures."""
         around, opening = self.flags, "?:"
         if found := self.match(_OPENING):
             opening = found[0] or opening
@@ -227,7 +227,7 @@ class _Reader:
         return self.assertion(written) if opening[-1] in "=!" else written
 
     def character_class(self, start: int) -> str:
-        """Return the class whose "[" is read."""
+        """Return the class whose "[" was just read."""
         opening = "[^" if self.take("^") else "["
         items: list[str] = []
         while not (items and self.take("]")):
@@ -244,7 +244,7 @@ class _Reader:
         return f"{opening}{''.join(items)}]"
 
     def item(self) -> str:
-        """Return one item of a class: an escape, a range, a character."""
+        """Return one item of a class: an escape, a range or a character."""
         start = self.at
         written, first = self.class_escape() if self.peek("\\") else ("", self.next())
         if not self.peek("-") or self.peek("-]", "-["):
@@ -258,7 +258,7 @@ class _Reader:
         return self.cased(first, last)
 
     def class_escape(self) -> tuple[str, str]:
-        """Take an escape; return the class that it is, or the character."""
+        """Read an escape; return the class that it stands for, or the character."""
         start = self.at
         if code := self.match(_CODE):
             return "", chr(int(code[1] or code[2], 16))
@@ -274,7 +274,7 @@ class _Reader:
         return "", _CONTROLS.get(letter, letter)
 
     def family(self, start: int) -> str:
-        r"""Return the class that "\p" names. The library judges names of scripts and blocks."""
+        r"""Return the class that "\p" names. The library checks names of scripts and blocks."""
         found = self.match(_FAMILY)
         name = (found[1] or found[2]) if found else "unknown"
         if "i" in self.flags and _OF_ONE_CASE.fullmatch(name):
@@ -288,7 +288,7 @@ class _Reader:
             self.refuse(start, f'"{self.text[start : max(self.at, start + 2)]}"')
 
     def cased(self, first: str, last: str) -> str:
-        """Return a range for a class, with the other case of its letters under (?i)."""
+        """Return a range for a class; under (?i), include the other case of its letters."""
         written = _spelled(first) if first == last else f"{_spelled(first)}-{_spelled(last)}"
         if "i" in self.flags:
             written += "".join(char.swapcase() for char in string.ascii_letters if first <= char <= last)
@@ -296,5 +296,5 @@ class _Reader:
 
 
 def _spelled(char: str) -> str:
-    """Return a character so that it is literal everywhere, in a class or outside."""
+    """Return a character so that it is literal everywhere, inside or outside a class."""
     return char if char.isascii() and char.isalnum() else f"\\U{ord(char):08x}"

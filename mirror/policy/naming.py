@@ -10,7 +10,7 @@ JAVA_PACKAGE = "org.apache.kafka.connect.mirror."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationPolicy:
-    """DefaultReplicationPolicy of one flow: a remote topic is source alias, separator and topic.
+    """The DefaultReplicationPolicy of one flow: a remote topic is source alias, separator and topic.
 
     Source: apache/kafka 4.1.1, connect/mirror-client, ReplicationPolicy and DefaultReplicationPolicy.
     """
@@ -39,14 +39,14 @@ class ReplicationPolicy:
         return None if source is None else topic[len(source) + len(self.separator) :]
 
     def original_topic(self, topic: str) -> str:
-        """Return the name with all hops stripped."""
+        """Return the name without any hops."""
         upstream = self.upstream_topic(topic)
         while upstream is not None and upstream != topic:
             topic, upstream = upstream, self.upstream_topic(upstream)
         return topic
 
     def is_heartbeats(self, topic: str) -> bool:
-        """Return whether this is `heartbeats` of any cluster, which MirrorMaker always replicates."""
+        """Return whether this is the `heartbeats` topic of any cluster, which MirrorMaker always replicates."""
         return self.original_topic(topic) == HEARTBEATS
 
     def is_internal(self, topic: str) -> bool:
@@ -59,7 +59,7 @@ class ReplicationPolicy:
         )
 
     def heartbeats_topic(self) -> str:
-        """Return the topic on the target that a flow writes its heartbeats to."""
+        """Return the topic on the target to which a flow writes its heartbeats."""
         return HEARTBEATS
 
     def checkpoints_topic(self, alias: str) -> str:
@@ -87,13 +87,13 @@ class ReplicationPolicy:
 
 
 class DefaultReplicationPolicy(ReplicationPolicy):
-    """The policy above under its Java name."""
+    """ReplicationPolicy under its Java name."""
 
     __slots__ = ()
 
 
 class IdentityReplicationPolicy(ReplicationPolicy):
-    """Topics keep their names, so a name has no origin, and `would_cycle` protects nothing.
+    """Topics keep their names. So a name has no origin, and `would_cycle` cannot detect loops.
 
     Names ending in "heartbeats" are still prefixed, as in Java (looksLikeHeartbeat).
     """
@@ -105,7 +105,7 @@ class IdentityReplicationPolicy(ReplicationPolicy):
         return ReplicationPolicy.remote_topic(self, topic) if topic.endswith(HEARTBEATS) else topic
 
     def topic_source(self, topic: str) -> str | None:
-        """Return the flow's source alias for every topic but heartbeats, whose names have one."""
+        """Return the flow's source alias for every topic except heartbeats, whose names contain an alias."""
         return ReplicationPolicy.topic_source(self, topic) if topic.endswith(HEARTBEATS) else self.source_alias
 
     def upstream_topic(self, topic: str) -> str | None:
@@ -116,7 +116,7 @@ class IdentityReplicationPolicy(ReplicationPolicy):
 POLICIES: dict[str, type[ReplicationPolicy]] = {
     policy.__name__: policy for policy in (DefaultReplicationPolicy, IdentityReplicationPolicy)
 }
-# Classes that people used before Kafka 3.0 had IdentityReplicationPolicy.
+# Classes that were in use before Kafka 3.0 had IdentityReplicationPolicy.
 _SAME_AS_IDENTITY = (
     "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
     "com.amazonaws.kafka.samples.CustomMM2ReplicationPolicy",

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 
 class OnRecreated(StrEnum):
-    """The policy for a partition whose topic was replaced, on either side."""
+    """The policy for a partition whose topic was replaced on either cluster."""
 
-    RESTART = "restart"  # replicate it from its start: appended on the target, or into a topic that is empty again
+    RESTART = "restart"  # replicate it from its start: append to the records on the target, or fill an empty topic
     STOP = "stop"  # pause it until an operator sets its position
-    CONTINUE = "continue"  # resume at its position, or at the log's end if that lies before it
+    CONTINUE = "continue"  # resume at its position, or at the log end if the log ends earlier
 
 
 class TopicIds(NamedTuple):
-    """Ids of a topic on both sides, "" where one is not known."""
+    """Ids of a topic on both clusters, "" if unknown."""
 
     source: str
     target: str
@@ -27,12 +27,12 @@ class TopicIds(NamedTuple):
     @classmethod
     @lru_cache(maxsize=1 << 14)
     def parse(cls, text: str) -> TopicIds:
-        """Read back what str() returned."""
-        source, _, target = text.partition(":")  # which no id has: they are base64
+        """Parse the result of str()."""
+        source, _, target = text.partition(":")  # no id contains a colon: they are base64
         return cls(source, target)
 
     def other_than(self, now: TopicIds) -> str:
-        """Return the side on which the topic was replaced: "source" or "target", "" if neither.
+        """Return the side on which the topic was replaced: "source", "target", or "" if neither.
 
         An unknown id counts as unchanged.
         """
@@ -42,5 +42,5 @@ class TopicIds(NamedTuple):
         return ""
 
     def updated(self, now: TopicIds) -> TopicIds:
-        """Return the ids of `now`, and earlier ones if unknown."""
+        """Return the ids of `now`, or the earlier ones if unknown."""
         return TopicIds(now.source or self.source, now.target or self.target)

@@ -1,7 +1,8 @@
-"""Decide which ACLs of source topics the target's topics should have. Pure.
+"""Decide which ACLs of source topics the remote topics should have. Pure.
 
-MirrorMaker's rules (MirrorSourceConnector.syncTopicAcls), with one difference: a literal "*" is not carried over. Under the
-default policy it would name a topic "A.*" that cannot exist, under the identity policy it would open every topic of the target.
+The rules are MirrorMaker's (MirrorSourceConnector.syncTopicAcls), with one difference: a literal "*" is not copied. Under the
+default policy, it would name a topic "A.*" that cannot exist; under the identity policy, it would apply to every topic of the
+target.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ FENCE = "a switch has fenced the topic; on the target, the ACL would stop the mi
 
 
 class Acl(NamedTuple):
-    """One ACL on a literal topic name. Operation and permission in Kafka's words, such as READ."""
+    """One ACL on a literal topic name. Operation and permission have Kafka's names, such as READ."""
 
     topic: str
     principal: str
@@ -28,7 +29,7 @@ class Acl(NamedTuple):
 
 
 class AclDecision(NamedTuple):
-    """The decision on one ACL of the source: the target's ACL, or why it gets none."""
+    """The decision on one ACL of the source: the ACL for the target, or why there is none."""
 
     source: Acl
     wanted: Acl | None
@@ -36,7 +37,7 @@ class AclDecision(NamedTuple):
 
 
 def denials(topics: Iterable[str]) -> list[Acl]:
-    """Return the fence of a switch: only super users may write the topics.
+    """Return the fence of a switch: only super users may write to the topics.
 
     A DENY takes precedence over every ALLOW.
     """
@@ -44,19 +45,19 @@ def denials(topics: Iterable[str]) -> list[Acl]:
 
 
 def allowances(topics: Iterable[str]) -> list[Acl]:
-    """Return the ACLs that allow reading topics without other ACLs.
+    """Return ACLs that allow reading topics that have no other ACLs.
 
-    A cluster may allow everything on a topic without ACLs; the fence ends that.
+    A cluster may allow everything on a topic without ACLs; the fence, which is an ACL, ends that.
     """
     operations = ("READ", "DESCRIBE_CONFIGS")
     return [Acl(topic, EVERYBODY, "*", operation, "ALLOW") for topic in sorted(topics) for operation in operations]
 
 
 def judged(acls: Iterable[Acl], remote: Mapping[str, str]) -> list[AclDecision]:
-    """Judge every ACL of the source's topics.
+    """Decide on every ACL of the source's topics.
 
     Args:
-        acls: Of topics with a literal name.
+        acls: ACLs of topics with a literal name.
         remote: The remote name of each topic that the flow replicates.
     """
     found = sorted(acls)

@@ -1,7 +1,7 @@
-"""Decide the settings of a remote topic, and the changes that they need. Pure.
+"""Decide the settings of a remote topic, and the changes that it needs. Pure.
 
-MirrorMaker's rules (MirrorSourceConnector.syncTopicConfigs, DefaultConfigPropertyFilter), with one difference that is invisible
-on the topic: MirrorMaker writes every setting at each cycle, this code only differing ones.
+The rules are MirrorMaker's (MirrorSourceConnector.syncTopicConfigs, DefaultConfigPropertyFilter), with one difference that is
+invisible on the topic: MirrorMaker writes every setting in each cycle, this module only settings that differ.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TopicSetting:
     value: str
     is_own: bool
     is_default: bool
-    is_static: bool  # of the broker's file: the target's operators have their own
+    is_static: bool  # set in the broker's file: the target's operators have their own value
 
 
 class Change(NamedTuple):
@@ -46,7 +46,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigSync:
-    """Which settings are synced: all but those that an expression matches; and how defaults are synced."""
+    """Which settings are synced (all that no expression matches), and how defaults are."""
 
     exclude: tuple[str, ...] = DEFAULT_EXCLUDE
     defaults_from_source: bool = False
@@ -61,13 +61,13 @@ class ConfigSync:
         }
 
     def at_creation(self, source: Mapping[str, TopicSetting]) -> dict[str, str]:
-        """Return the settings to create a remote topic with."""
+        """Return the settings with which to create a remote topic."""
         return {name: value for name, value in self.wanted(source).items() if value is not None}
 
     def changes(self, source: Mapping[str, TopicSetting], target: Mapping[str, TopicSetting]) -> list[Change]:
-        """Return the changes that make the target as wanted.
+        """Return the changes that the target needs.
 
-        An override made only on the target falls back to the default if the source has the default, as in MirrorMaker.
+        If an override exists only on the target, and the source has the default, it falls back to the default, as in MirrorMaker.
         """
         return [
             Change(name, value)

@@ -1,4 +1,4 @@
-"""Compare pieces of a flow as Spark jobs: the rim of `kafka-mirror verify`."""
+"""Compare pieces of a flow in Spark jobs, for `kafka-mirror verify`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PIECES_PER_TASK = 4
 
 
 def scope_of(flow: Flow, args: Namespace) -> tuple[FlowPlan, Scope]:
-    """Return the records to compare now, of the topics that the command line names.
+    """Return the records to compare now, for the topics that the command line selects.
 
     Raises:
         SettingsError: the flow replicates no such topic.
@@ -50,7 +50,7 @@ def scope_of(flow: Flow, args: Namespace) -> tuple[FlowPlan, Scope]:
 def scope_over(
     places: Sequence[PlannedPartition], maps: FlowMaps, source: Cluster, target: Cluster, *, last: int | None
 ) -> Scope:
-    """Return the records to compare now, of some partitions; raise ClusterUnavailable."""
+    """Return the records of some partitions to compare now; raises ClusterUnavailable."""
     return Scope(
         tuple(places),
         maps.maps,
@@ -66,7 +66,7 @@ def scope_over(
 
 
 class Comparer:
-    """A Spark session that compares; a context manager, which ends it."""
+    """Compares with a Spark session; as a context manager, it ends the session."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -98,7 +98,7 @@ class Comparer:
 
 
 async def check_pieces(plan: FlowPlan, pieces: list[Piece]) -> dict[TopicPartition, Finding]:
-    """Return a finding per partition, without Spark: for a few records its start would take longest."""
+    """Return a finding per partition without Spark: for few records, its start takes longest."""
     found: dict[TopicPartition, Finding] = defaultdict(Finding)
     for piece, finding in await _Check(plan.consumer, plan.producer).all(pieces):
         found[TopicPartition(piece.topic, piece.partition)].add(finding)
@@ -106,7 +106,7 @@ async def check_pieces(plan: FlowPlan, pieces: list[Piece]) -> dict[TopicPartiti
 
 
 class _Check:
-    """The work of a task on its pieces. Clients are Java properties."""
+    """Compares the pieces of one task. `source` and `target` are Java properties of clients."""
 
     def __init__(self, source: Mapping[str, str], target: Mapping[str, str]) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""Cut a comparison into pieces of the offset map, and compare both sides. Pure."""
+"""Divide a comparison into pieces of the offset map, and compare both clusters. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHOWN_BYTES = 40
 
 
 class Piece(NamedTuple):
-    """Records of one partition and run, from source offset `source` and target offset `target` on."""
+    """Records of one partition and run, starting at source offset `source` and target offset `target`."""
 
     topic: str
     partition: int
@@ -28,7 +28,7 @@ class Piece(NamedTuple):
     target: int
     records: int
     remote_topic: str
-    is_compacted: bool = False  # on the target: then it may lack what the source still has
+    is_compacted: bool = False  # the remote topic is compacted: it may lack records that the source still has
     transforms: Transforms = ()
 
     def after(self, records: int) -> Piece:
@@ -38,12 +38,12 @@ class Piece(NamedTuple):
 
 @dataclass(slots=True)
 class Finding:
-    """The result of a piece or a partition. `digest` is of the equal records."""
+    """The result for a piece or a partition. `digest` covers the equal records."""
 
     compared: int = 0
     different: int = 0
-    missing: int = 0  # on the target, though the source has them
-    gone: int = 0  # from one side, which retention and compaction do
+    missing: int = 0  # on the target, although the source has them
+    gone: int = 0  # from one of the clusters, as retention and compaction cause
     first: str = ""  # the first difference, with its offsets
     digest: str = ""
     failure: str = ""
@@ -60,19 +60,19 @@ class Finding:
 
     @property
     def is_equal(self) -> bool:
-        """True when nothing was found to be wrong."""
+        """True if no error was found."""
         return not (self.different or self.missing or self.failure)
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Partitions to verify, and which of their offsets are still there on both sides."""
+    """The partitions to verify, and which of their offsets both clusters still have."""
 
     partitions: tuple[PlannedPartition, ...]
     maps: Mapping[TopicPartition, OffsetMap]
     source_starts: Mapping[TopicPartition, int]
     target_starts: Mapping[TopicPartition, int]
-    last: int | None = None  # only so many newest records of each
+    last: int | None = None  # if set, only this many newest records of each partition
     compacted: frozenset[str] = frozenset()  # remote topics
     unmapped: list[PlannedPartition] = field(default_factory=list)
 
@@ -102,7 +102,7 @@ class Scope:
 
 
 def identical(runs: list[OffsetRun]) -> list[OffsetRun]:
-    """Return the run of identical offsets, over all offsets that were copied."""
+    """Return one run of identical offsets, over all offsets that were copied."""
     if not any(run.records for run in runs):
         return []
     first, end = runs[0].source, runs[-1].source + runs[-1].records
@@ -110,7 +110,7 @@ def identical(runs: list[OffsetRun]) -> list[OffsetRun]:
 
 
 def clipped(run: OffsetRun, source_start: int, target_start: int) -> OffsetRun:
-    """Return the part of a run that neither log has deleted. Its count may be 0 or less."""
+    """Return the part of a run that neither log has deleted. The number of records may be 0 or less."""
     return run.after(max(0, source_start - run.source, target_start - run.target))
 
 
@@ -129,7 +129,7 @@ def newest(runs: list[OffsetRun], last: int | None) -> list[OffsetRun]:
 
 
 def compared(piece: Piece, source: Iterable[Batch], target: Iterable[Batch]) -> Finding:
-    """Compare both sides of a piece, record by record."""
+    """Compare the records of a piece on both clusters one by one."""
     theirs = {record.offset - piece.source: record for record in _records(source, piece.source, piece.records)}
     ours = {record.offset - piece.target: record for record in _records(target, piece.target, piece.records)}
     found, digest = Finding(), hashlib.blake2b(digest_size=8)
@@ -153,7 +153,7 @@ def compared(piece: Piece, source: Iterable[Batch], target: Iterable[Batch]) -> 
 
 
 def _changed(record: Any, transforms: Transforms) -> Any:
-    """Return a source record as its copy should be. Unchanged if a transform drops or refuses it."""
+    """Return a source record as copied; unchanged if a transform drops or refuses it."""
     if not transforms:
         return record
     try:

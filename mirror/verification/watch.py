@@ -1,6 +1,6 @@
-"""`kafka-mirror verify --every SECONDS`: compare new records round after round, at a limited rate.
+"""Run `kafka-mirror verify --every SECONDS`: compare new records round by round, at a limited rate.
 
-The results are exposed as metrics.
+The results are exported as metrics.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ log = logging.getLogger("mirror")
 
 
 def due(pieces: Iterable[Piece], until: Mapping[TopicPartition, int], *, most: int) -> tuple[list[Piece], int]:
-    """Choose the pieces of the next round: of each partition the oldest after `until`.
+    """Choose the pieces of the next round: for each partition, the oldest pieces after `until`.
 
-    Partitions alternate, a piece each, until `most` records are chosen; the last piece is cut.
+    Partitions take turns, one piece each, until `most` records are chosen. The last piece is cut to fit.
 
     Returns:
         The pieces, and how many records are left for later rounds.
@@ -72,13 +72,13 @@ def newest_only(pieces: Iterable[Piece], last: int) -> dict[TopicPartition, int]
 
 @dataclass(slots=True)
 class Progress:
-    """The compared end of each partition, and the differences so far."""
+    """How far each partition is compared, and the differences so far."""
 
     until: dict[TopicPartition, int] = field(default_factory=dict)
     wrong: int = 0
 
     def took(self, pieces: Iterable[Piece], found: Mapping[TopicPartition, Finding]) -> list[str]:
-        """Record a round; return log lines. Pieces that could not be read are read again."""
+        """Record a round; return its log lines. Pieces that could not be read are read again."""
         lines = []
         for piece in pieces:
             finding = found[TopicPartition(piece.topic, piece.partition)]
