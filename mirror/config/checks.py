@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_clients(found: KeysByOwner, pairs: Iterable[Pair], path: Path) -> None:
-    """Refuse client properties no client can be built from, naming the entry at fault."""
+    """Refuse client properties from which no client can be built, naming the wrong entry."""
     for pair in pairs:
         clients: list[tuple[Role, str, Layers]] = [
             ("consumer", f"{pair.source}.consumer", found.source_client(pair, "consumer")),
@@ -76,14 +76,16 @@ def _check_bidirectional(flow: Flow, back: Flow | None, targets: Mapping[str, se
     """Refuse a bidirectional identity flow if other flows or settings would form a loop."""
     where = f"{path}: {flow.name}.{BIDIRECTIONAL_KEY}"
     if back is not None and not back.is_bidirectional:
-        raise SettingsError(f"{where}: is true, and of {back.name} it is not; expected it of both. Set it there too.")
+        raise SettingsError(
+            f"{where}: is true, but not for {back.name}; expected true for both. Set it for {back.name} too."
+        )
     others = {
         alias: found - {flow.source.alias} if alias == flow.target.alias else found for alias, found in targets.items()
     }
     if back is None or flow.source.alias in _reachable(others, flow.target.alias):
         raise SettingsError(
             f"{where}: is true, and flows lead from {flow.target.alias} back to {flow.source.alias} through other clusters; "
-            "records would come twice. Expected one flow each way between two clusters. Disable the others."
+            "records would arrive twice. Expected one flow in each direction between two clusters. Disable the others."
         )
     if flow.has_canaries:
         raise SettingsError(f"{where}: is true, so there is no switch to rehearse. Leave mirror.drill.enabled out.")
@@ -94,7 +96,7 @@ def _check_bidirectional(flow: Flow, back: Flow | None, targets: Mapping[str, se
         if is_both:
             raise SettingsError(
                 f"{path}: {flow.name}.{key}: is true both ways between topics of the same names: a change on one "
-                f"cluster could be reverted from the other. Write {back.name}.{key} = false, or {flow.name}'s."
+                f"cluster could be reverted from the other. Write {back.name}.{key} = false, or {flow.name}.{key} = false."
             )
 
 
@@ -113,14 +115,14 @@ def _check_addresses(flow: Flow, path: Path) -> None:
 
 
 def _brokers(client: Mapping[str, str]) -> list[str]:
-    """Return broker addresses with one spelling for this host."""
+    """Return broker addresses; this host has the same name in all of them."""
     return [
         re.sub(r"^(localhost|\[::1\]):", "127.0.0.1:", item) for item in broker_addresses(client["bootstrap.servers"])
     ]
 
 
 def _reachable(targets: Mapping[str, set[str]], start: str) -> set[str]:
-    """Return all aliases records can come to from `start`."""
+    """Return all aliases that records from `start` can reach."""
     seen: set[str] = set()
     waiting = [start]
     while waiting:

@@ -14,10 +14,10 @@ from mirror.config.settings import Settings
 from mirror.errors import SettingsError
 
 TARGET = "target"
-# What MirrorMaker 1 did not do either.
+# MirrorMaker 1 did not do these things either.
 _FIXED = {
     "replication.policy.class": "IdentityReplicationPolicy",
-    "replication.factor": "-1",  # the brokers' default, as topics were created by writing to them
+    "replication.factor": "-1",  # the brokers' default: MirrorMaker 1 let the brokers create topics automatically
     "sync.topic.configs.enabled": "false",
     "sync.topic.acls.enabled": "false",
     "emit.checkpoints.enabled": "false",
@@ -45,12 +45,12 @@ class ClassicFiles:
 
 
 def classic_settings(given: ClassicFiles, options: Mapping[str, str], targets: Sequence[str] = ()) -> Settings:
-    """Return the settings of one flow per consumer file; `options` are the process' own.
+    """Return the settings of one flow per consumer file; `options` are the process' own settings.
 
-    `targets`: as of `load`.
+    `targets`: as in `load`.
 
     Raises:
-        SettingsError: an option or a file cannot be honoured.
+        SettingsError: an option or a file is not supported.
     """
     include, exclude = _filters(given)
     if given.message_handler:
@@ -65,7 +65,7 @@ def classic_settings(given: ClassicFiles, options: Mapping[str, str], targets: S
         theirs = last_wins(_known(read(path)))
         groups[alias] = theirs.pop("group.id", None)
         entries |= _scoped(theirs, alias, "consumer")
-        if "auto.offset.reset" not in theirs:  # a consumer's own default, where MirrorMaker 2 has the other
+        if "auto.offset.reset" not in theirs:  # MirrorMaker 1's default, unlike MirrorMaker 2's
             entries |= _given({f"{alias}.consumer.auto.offset.reset": "latest"})
     entries |= _scoped(last_wins(_known(read(given.producer))), TARGET, "producer")
     flow = {"topics": include, "topics.exclude": exclude, "tasks.max": str(given.num_streams), **_FIXED}
@@ -93,7 +93,7 @@ def java_patterns(text: str) -> str:
 
 
 def _filters(given: ClassicFiles) -> tuple[str, str]:
-    """Return the patterns to include and those to exclude."""
+    """Return the pattern to include and the pattern to exclude."""
     ways = {"include": given.include, "whitelist": given.whitelist, "blacklist": given.blacklist}
     asked = {name: text for name, text in ways.items() if text is not None}
     if len(asked) != 1:
@@ -109,17 +109,17 @@ def _filters(given: ClassicFiles) -> tuple[str, str]:
 
 
 def _aliases(paths: Sequence[Path]) -> dict[str, Path]:
-    """Return a name for each source from its file. It must not depend on the order of the files.
+    """Return a name for each source from the name of its file. It must not depend on the order of the files.
 
-    Positions are stored under that name.
+    Positions are stored under this name.
     """
     aliases: dict[str, Path] = {}
     for path in paths:
         alias = re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem) or "source"
         if alias in aliases or alias == TARGET:
             raise SettingsError(
-                f'--consumer.config: {path} would be called "{alias}" as {aliases.get(alias, "the target")} is; expected '
-                "files of different names, for positions are kept under them. Rename one."
+                f'--consumer.config: {path} would get the name "{alias}", like {aliases.get(alias, "the target")}; expected '
+                "files of different names, because positions are stored under them. Rename one."
             )
         aliases[alias] = path
     return aliases

@@ -1,4 +1,4 @@
-"""Translate Java client properties for this project's client and confluent-kafka.
+"""Translate Java client properties for kafka-mirror's own client and for confluent-kafka.
 
 Files are read only on demand.
 """
@@ -32,7 +32,7 @@ _MAPPED: dict[Role, frozenset[str]] = {
     "admin": CLIENT_KEYS,
 }
 _BUFFERS = ("send.buffer.bytes", "receive.buffer.bytes")
-CLIENT_ID = "kafka-mirror"  # in the brokers' logs and quotas, if the file names none
+CLIENT_ID = "kafka-mirror"  # for the brokers' logs and quotas, if the file sets none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +44,15 @@ class ClientOptions:
     request_timeout_s: float = 30.0
     metadata_max_age_s: float = 300.0
     retry_backoff_s: float = 0.1
-    idle_s: float | None = 540.0  # after which an idle connection is closed; None: never
-    send_buffer_bytes: int | None = None  # of sockets; None: the system's, which grow with the link
+    idle_s: float | None = 540.0  # close a connection that is idle for this long; None: never
+    send_buffer_bytes: int | None = None  # of sockets; None: the system's buffers, which grow with the link
     receive_buffer_bytes: int | None = None
     tls: ssl.SSLContext | None = field(default=None, repr=False)
     login: Login | None = None
     secrets: Secrets | None = field(default=None, repr=False, compare=False)
 
     def renewed(self) -> ClientOptions:
-        """Return the options for a new connection: with the secrets that the files have now."""
+        """Return the options for a new connection, with the current secrets of the files."""
         if self.secrets is None or not self.secrets.renew():
             return self
         login = self.secrets.login if self.login is not None else None
@@ -60,17 +60,20 @@ class ClientOptions:
 
 
 class Secrets:
-    """TLS and login of one client, read again after its files have changed."""
+    """TLS and login of one client; they are read again when their files have changed."""
 
     def __init__(self, java: Mapping[str, str]) -> None:
-        """Read them; raise ClientError if a property cannot be honoured."""
+        """Read the secrets; raises ClientError if a property is not supported."""
         self._java = java
         self._files = SecretFiles(java)
         self._is_renewed = False
         self.tls, self.login = _secured(java)
 
     def renew(self) -> bool:
-        """Read them if a file has changed; return whether they differ from the first ones. A bad file changes nothing."""
+        """Read the secrets if a file has changed; return whether they ever changed.
+
+        If a file is invalid, the old secrets stay.
+        """
         if self._files.changed():
             try:
                 self.tls, self.login = _secured(fresh(self._java))
@@ -105,27 +108,27 @@ class FetchOptions:
     max_bytes: int
     max_partition_bytes: int
     isolation_level: int  # 0 read_uncommitted, 1 read_committed, as in the fetch request
-    from_earliest: bool  # where a partition without a position starts; False means its end
+    from_earliest: bool  # where a partition without a position starts: True means the log start, False the log end
     rack: str = (
-        ""  # where this mirror is: a source that is set up for it names replicas in there to read from (KIP-392)
+        ""  # the mirror's rack: if the source supports it (KIP-392), it names replicas in this rack to read from
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceOptions:
-    """How to write the target. Writes always wait for all in-sync replicas."""
+    """How to write to the target. Writes always wait for all in-sync replicas."""
 
-    compression: str | None  # None keeps the codec each batch has; "none" sends uncompressed
+    compression: str | None  # None keeps the codec of each batch; "none" sends uncompressed batches
     level: int | None = None  # of `compression`; None for Kafka's default
     batch_size: int  # bytes
     linger_s: float  # how long a record may wait for others
-    max_request_size: int  # bytes of a request; a batch that is larger goes alone, unless it is larger than:
-    largest_batch: int | None  # bytes: a given max.request.size; None: the target's own limits decide
-    transaction_timeout_ms: int  # after which a broker aborts an unfinished transaction
+    max_request_size: int  # bytes per request; a larger batch is sent alone, unless it is larger than:
+    largest_batch: int | None  # bytes: max.request.size if set; None: only the target's own limits apply
+    transaction_timeout_ms: int  # after this time a broker aborts an unfinished transaction
 
 
 def unmapped(role: Role, java: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the keys of `java` that are not supported for such a client, in order.
+    """Return the keys of `java` that are unsupported for this role, in order.
 
     "enable.idempotence" is accepted only as true, because writes are always idempotent.
     """
@@ -151,10 +154,12 @@ def check(role: Role, java: Mapping[str, str]) -> None:
 
 
 def client_options(java: Mapping[str, str]) -> ClientOptions:
-    """Return the connection options of the project's client. Holds an SSLContext: call it where the client lives.
+    """Return the connection options of kafka-mirror's client.
+
+        They contain an SSLContext, so call this in the process of the client.
 
     Raises:
-        ClientError: A property cannot be honoured.
+        ClientError: A property is not supported.
     """
     java = fresh(java)
     secrets = Secrets(java)
@@ -179,10 +184,10 @@ def confluent_options(java: Mapping[str, str], *, relayed: Relayed | None = None
 
     Args:
         java: The client's properties.
-        relayed: Where to connect to instead of `java`'s brokers.
+        relayed: Where to connect instead of the brokers in `java`.
 
     Raises:
-        ClientError: A property cannot be honoured.
+        ClientError: A property is not supported.
     """
     java = fresh(java)
     options: dict[str, Any] = {
@@ -190,7 +195,7 @@ def confluent_options(java: Mapping[str, str], *, relayed: Relayed | None = None
         "socket.timeout.ms": min(max(_value(java, "request.timeout.ms"), 10), 300_000),
         "metadata.max.age.ms": min(_value(java, "metadata.max.age.ms"), 86_400_000),
         "retry.backoff.ms": min(max(_value(java, "retry.backoff.ms"), 1), 300_000),
-        "connections.max.idle.ms": max(_value(java, "connections.max.idle.ms"), 0),  # 0: never, Java's -1
+        "connections.max.idle.ms": max(_value(java, "connections.max.idle.ms"), 0),  # 0 means never, like Java's -1
         **{f"socket.{key}": size for key in _BUFFERS if (size := _buffer(java, key)) is not None},
     }
     if client_id := client_text(java, "client.id"):
@@ -227,7 +232,7 @@ def _relayed(relayed: Relayed) -> dict[str, Any]:
 
 
 def fetch_options(java: Mapping[str, str]) -> FetchOptions:
-    """Return the fetch options: Java's consumer defaults, but MirrorMaker's auto.offset.reset=earliest."""
+    """Return the fetch options: Java's consumer defaults, except MirrorMaker's auto.offset.reset=earliest."""
     isolation = _value(java, "isolation.level")
     return FetchOptions(
         min_bytes=_value(java, "fetch.min.bytes"),
@@ -260,13 +265,13 @@ def produce_options(java: Mapping[str, str]) -> ProduceOptions:
 
 
 def _value(java: Mapping[str, str], key: str) -> Any:
-    """Return a property as its row of the table reads it, or its default."""
+    """Return a property as its row of the table parses it, or its default."""
     entry = of_client(java, key)
     return SETTINGS[key].default_value() if entry is None else SETTINGS[key].read(entry)
 
 
 def _buffer(java: Mapping[str, str], key: str) -> int | None:
-    """Return a socket's buffer size, None for the system's, which is -1 in Java."""
+    """Return a socket's buffer size; None means the system's, which is -1 in Java."""
     size: int = _value(java, key)
     return size if size > 0 else None
 

@@ -1,6 +1,6 @@
 """Explain a settings file: each effective value, its origin, and what it overrides.
 
-Shows no secret.
+No secret is shown.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from mirror.runtime.text_columns import aligned, one_line
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One effective value, under the name that its reader knows it by."""
+    """One effective value, under the key that its reader uses."""
 
     key: str
     entry: Entry
-    overridden: tuple[Entry, ...]  # strongest first, defaults left out
+    overridden: tuple[Entry, ...]  # strongest first, without defaults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """All effective values, and the keys without effect with their reasons, which may be ""."""
+    """All effective values, and the keys without effect, with their reasons ("" if unknown)."""
 
-    flows: Mapping[str, Mapping[str, Sequence[Row]]]  # "A->B" -> section -> its rows
+    flows: Mapping[str, Mapping[str, Sequence[Row]]]  # "A->B" -> section -> rows of the section
     program: Sequence[Row]
     ignored: Mapping[str, str]
 
 
 def explain(given: Sources, settings: Settings, flow: str = "") -> Explanation:
-    """Return the origin of each value of `settings`, made of `given`.
+    """Return the origin of each value of `settings`, which were made from `given`.
 
-    `flow` "A->B" leaves the other flows out.
+    `flow` "A->B" selects one flow.
 
     Raises:
         SettingsError: no such flow is enabled.
@@ -73,7 +73,7 @@ def as_text(explanation: Explanation) -> str:
 
 
 def as_json(explanation: Explanation) -> str:
-    """Return the same as JSON."""
+    """Return the explanation as JSON."""
     content = {
         "flows": {
             flow: {section: list(map(_json, rows)) for section, rows in sections.items()}
@@ -86,7 +86,7 @@ def as_json(explanation: Explanation) -> str:
 
 
 def _sections(given: Sources, flow: Flow) -> Iterator[tuple[str, Sequence[Row]]]:
-    """Yield the flow's own keys, and per client the properties that it is built from."""
+    """Yield the flow's own keys and, per client, the properties from which it is built."""
     found, pair, at_source = given.found, Pair(flow.source.alias, flow.target.alias), flow.offset_syncs.at_source
     yield "flow keys", _rows(given, [*found.flow(pair), *found.worker(pair)])
     clients: list[tuple[str, Role, Layers]] = [
@@ -116,7 +116,7 @@ def _rows(given: Sources, layers: Layers) -> list[Row]:
 def _row(given: Sources, key: str, entries: Sequence[Entry]) -> Row:
     """Return the row of a key from its entries, the effective one first.
 
-    Each entry also overrides earlier ones of exactly the same key.
+    Each entry also overrides earlier entries with exactly the same key.
     """
     written = [entry for entry in entries if entry.where != DEFAULT]
     everyone = [
@@ -126,7 +126,7 @@ def _row(given: Sources, key: str, entries: Sequence[Entry]) -> Row:
 
 
 def _is_older(old: Entry, entry: Entry) -> bool:
-    """Return whether `old` is an earlier entry of the key of `entry`."""
+    """Return whether `old` is an earlier entry with the same key as `entry`."""
     return old.key == entry.key and old.where != entry.where
 
 

@@ -1,6 +1,6 @@
-"""Declare and read a command's settings source: FILE, or MirrorMaker 1's files.
+"""Declare and read the source of a command's settings: FILE, or MirrorMaker 1's files.
 
-Imports only the standard library at first: `--help` responds immediately.
+At first, only the standard library is imported, so that `--help` responds immediately.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ OF_THE_MIRROR = "the connect-mirror-maker.properties of the mirror"
 
 
 def add_mirror(parser: argparse.ArgumentParser, what: str = OF_THE_MIRROR) -> None:
-    """Add FILE and the options of `kafka-mirror classic`. A user gives one of them to `settings_given`."""
+    """Add FILE and the options of `kafka-mirror classic`. `settings_given` requires one of the two."""
     parser.add_argument("file", type=Path, metavar="FILE", nargs="?", help=what)
     add_classic_files(parser, required=False)
 
 
 def add_mirrors(parser: argparse.ArgumentParser) -> None:
-    """Add FILE... and the options of `kafka-mirror classic`. A user gives one of them to `mirrors_of`."""
+    """Add FILE... and the options of `kafka-mirror classic`. `mirrors_of` requires one of the two."""
     what = f"{OF_THE_MIRROR}; several files, or directories with *.properties, for several mirrors"
     parser.add_argument("files", type=Path, metavar="FILE", nargs="*", help=what)
     add_classic_files(parser, required=False)
 
 
 def add_classic_files(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """Add MirrorMaker 1's files, and which topics it mirrors."""
+    """Add MirrorMaker 1's files, and the topics that it mirrors."""
     group = parser if required else parser.add_argument_group("instead of FILE, what kafka-mirror classic was given")
     group.add_argument(
         "--consumer.config",
@@ -64,7 +64,7 @@ def settings_given(
     """Load the given settings with further properties; keep only flows into `targets`, if any.
 
     Raises:
-        SettingsError: neither FILE nor MirrorMaker 1's files are given, or both, or their content is refused.
+        SettingsError: FILE and MirrorMaker 1's files are both given, or both missing, or their content is refused.
     """
     from mirror.config.classic import ClassicFiles, classic_settings
     from mirror.config.load import load
@@ -90,7 +90,9 @@ def settings_given(
 
 
 def mirror_arguments(parsed: argparse.Namespace) -> list[str]:
-    """Return the values of `add_mirrors` for another process in any folder; `mirrors_of` reads them.
+    """Return the values of `add_mirrors` as arguments for another process; `mirrors_of` parses them.
+
+        The other process may have another working directory.
 
     Raises:
         SettingsError: both FILE and MirrorMaker 1's files are given, or a directory has no settings files.
@@ -110,7 +112,7 @@ def mirror_arguments(parsed: argparse.Namespace) -> list[str]:
 
 
 class Given(NamedTuple):
-    """One of the given mirrors: its unique name, its file for commands, its settings."""
+    """One of the given mirrors: its unique name, its file as commands name it, its settings."""
 
     name: str
     file: str
@@ -118,7 +120,7 @@ class Given(NamedTuple):
 
 
 def mirrors_of(arguments: Sequence[str]) -> list[Given]:
-    """Return the mirrors of the result of `mirror_arguments`.
+    """Return the mirrors from the result of `mirror_arguments`.
 
     Raises:
         SettingsError: nothing is given, or a file is refused.
@@ -140,10 +142,10 @@ def mirrors_of(arguments: Sequence[str]) -> list[Given]:
 
 
 def _settings_files(given: Sequence[Path]) -> list[Path]:
-    """Return the given files, and all *.properties of the given directories, each once.
+    """Return the given files, and all *.properties of the given directories, each file once.
 
     Raises:
-        SettingsError: a directory has none, or two files have the same name and directory.
+        SettingsError: a directory has no such file, or two files have the same name and directory.
     """
     from mirror.errors import SettingsError
 

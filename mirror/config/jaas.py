@@ -1,6 +1,6 @@
 """Parse sasl.jaas.config: a login module and its options. Unknown modules are refused by name.
 
-A module is Java code, which is not run.
+A login module is Java code, which kafka-mirror does not run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mirror.config.values import ClientError, client_text
 JAAS = "sasl.jaas.config"
 OAUTH, KERBEROS, MSK = "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM"
 EXTENSION = "extension_"
-# Of Kafka 4.1 (KIP-1139), by the option of the login module that each replaces, and beats.
+# From Kafka 4.1 (KIP-1139): by option of the login module, the setting that replaces and overrides the option.
 OAUTH_KEYS = {
     "clientId": "sasl.oauthbearer.client.credentials.client.id",
     "clientSecret": "sasl.oauthbearer.client.credentials.client.secret",
@@ -26,12 +26,12 @@ _KAFKA = "org.apache.kafka.common.security"
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A login module that is accepted, and which of its options."""
+    """A supported login module, and its supported options."""
 
     mechanisms: tuple[str, ...] = ()
     required: tuple[str, ...] = ("username", "password")
     optional: tuple[str, ...] = ()
-    example: str = ""  # of its options, if the required ones do not show it
+    example: str = ""  # of its options, if the required ones are no example
 
     def knows(self, option: str) -> bool:
         """Return whether an option may be given; OAuth allows SASL extensions too."""
@@ -68,7 +68,7 @@ class Jaas:
     options: Mapping[str, str] = field(repr=False)
 
     def is_on(self, option: str) -> bool:
-        """Return whether an option is true, as Java reads it."""
+        """Return whether an option is true, by Java's rule."""
         return self.options.get(option, "").lower() == "true"
 
 
@@ -76,7 +76,7 @@ def jaas(java: Mapping[str, str]) -> Jaas:
     """Parse "Module required name=value ...;". Errors never quote its text, except unknown names.
 
     Raises:
-        ClientError: It is none, or an unknown module.
+        ClientError: The text is not a login module, or names an unknown one.
     """
     given, is_hidden = client_text(java, JAAS) or "", is_provided(java, JAAS)
     found = re.match(r"[\w.$]*LoginModule(?=\s|;|$)", given)

@@ -1,6 +1,6 @@
 """Read a Java key store of type JKS. Pure: bytes in, entries out.
 
-Not by a library: pyjks needs a C compiler at each installation, for a cipher of other store types.
+No library is used: pyjks needs a C compiler at each installation, for a cipher of other store types.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass, field
 
 MAGIC = b"\xfe\xed\xfe\xed"
-_VERSIONS = (1, 2)  # 1 leaves the type out of a certificate
+_VERSIONS = (1, 2)  # in version 1, certificates have no type
 _KEY, _CERTIFICATE = 1, 2
 _SALT_BYTES = _DIGEST_BYTES = 20
 _WHITENER = b"Mighty Aphrodite"
@@ -19,7 +19,7 @@ _KEY_PROTECTOR = bytes.fromhex("060a2b060104012a02110101")  # OID 1.3.6.1.4.1.42
 
 
 class JksError(Exception):
-    """A store that cannot be read; `is_password` when its password seems to be at fault."""
+    """A store that cannot be read; `is_password` if the password seems to be wrong."""
 
     def __init__(self, message: str, *, is_password: bool = False) -> None:
         super().__init__(message)
@@ -36,17 +36,17 @@ class KeyEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jks:
-    """The content of a store, in its order."""
+    """The content of a store, in order."""
 
     keys: tuple[KeyEntry, ...]
     certificates: tuple[bytes, ...]  # trusted ones, DER
 
 
 def read(data: bytes, password: str | None) -> Jks:
-    """Return the entries of a store. Without a password its integrity is not checked, as in Java.
+    """Return the entries of a store. Without a password, its integrity is not checked, as in Java.
 
     Raises:
-        JksError: It is damaged, or the password is not the store's.
+        JksError: The store is damaged, or the password is wrong.
 
     Source: sun.security.provider.JavaKeyStore (engineLoad).
     """
@@ -64,7 +64,7 @@ def read(data: bytes, password: str | None) -> Jks:
         for _ in range(count):
             tag = reader.number(">I")
             reader.sized(">H")  # alias
-            reader.number(">Q")  # when it was made
+            reader.number(">Q")  # creation time
             if tag == _KEY:
                 protected, length = reader.sized(">I"), reader.number(">I")
                 chain = tuple(reader.certificate(version) for _ in range(length))
@@ -79,10 +79,10 @@ def read(data: bytes, password: str | None) -> Jks:
 
 
 def private_key(entry: KeyEntry, password: str) -> bytes:
-    """Return the key in clear, PKCS #8 DER.
+    """Return the decrypted key as PKCS #8 DER.
 
     Raises:
-        JksError: The password is not the key's, or the key is damaged.
+        JksError: The password of the key is wrong, or the key is damaged.
 
     Source: sun.security.provider.KeyProtector (recover).
     """
@@ -101,7 +101,7 @@ def private_key(entry: KeyEntry, password: str) -> bytes:
 
 
 def _sealed(protected: bytes) -> bytes:
-    """Return salt, cipher text and digest out of an EncryptedPrivateKeyInfo, DER."""
+    """Return salt, cipher text and digest from an EncryptedPrivateKeyInfo (DER)."""
     try:
         _, inside, _ = _der(protected)
         _, algorithm, rest = _der(inside)

@@ -1,4 +1,4 @@
-"""Read the keys of one flow, with MirrorMaker's defaults where a file is silent."""
+"""Read the keys of one flow, with MirrorMaker's defaults for keys that are not set."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from mirror.policy.naming import (
 )
 from mirror.policy.topic_configs import ConfigSync
 
-# Removed in Kafka 4.0. Refused, because what they kept out would be mirrored.
+# Removed in Kafka 4.0. They are refused, because topics and groups that they excluded would be mirrored.
 _REMOVED = {
     "topics.blacklist": "topics.exclude",
     "groups.blacklist": "groups.exclude",
     "config.properties.blacklist": "config.properties.exclude",
 }
-# Accepted, but needless in kafka-mirror.
+# Accepted, but needless in kafka-mirror; each with the reason.
 _NEEDLESS = {
     "offset.lag.max": "offsets are translated exactly at any lag",
     "refresh.groups.interval.seconds": "groups are listed at each checkpoint",
@@ -54,13 +54,13 @@ Plugin = TypeVar("Plugin")
 
 
 class Keys:
-    """Reads the keys of one flow; its entries have every key with a default (KeysByOwner.flow)."""
+    """Reads the keys of one flow. Its entries contain every key that has a default (KeysByOwner.flow)."""
 
     def __init__(self, own: Mapping[str, Entry]) -> None:
         self._own = own
 
     def __getitem__(self, key: str) -> Any:
-        """Return a value as its row of the table reads it."""
+        """Return a value as its row of the table parses it."""
         return SETTINGS[key].read(self._own[key])
 
     def every(self, what: str) -> Every:
@@ -68,7 +68,7 @@ class Keys:
         return Every(enabled=self[f"{what}.enabled"], interval_s=self[f"{what}.interval.seconds"])
 
     def is_bidirectional(self, policy: ReplicationPolicy) -> bool:
-        """Return whether topics keep their names both ways, and each record is replicated once."""
+        """Return whether topics keep their names in both directions, and each record is replicated once."""
         found = bool(self[BIDIRECTIONAL_KEY])
         if found and not isinstance(policy, IdentityReplicationPolicy):
             raise refusal(
@@ -130,7 +130,7 @@ class Keys:
         return filter_class(include=self[include], exclude=self[f"{include}.exclude"])
 
     def config_sync(self) -> ConfigSync:
-        """Return which topic settings are carried over."""
+        """Return which topic settings are synced."""
         sync_class = _filter_class(self._own["config.property.filter.class"], ConfigSync)
         return sync_class(
             exclude=self["config.properties.exclude"],
@@ -179,7 +179,7 @@ def refuse_removed(entry: Entry) -> None:
 
 
 def needless(key: str) -> str:
-    """Return why a key of MirrorMaker is needless here, "" for an unknown key."""
+    """Return why a key of MirrorMaker is needless in kafka-mirror, "" for an unknown key."""
     found = _NEEDLESS.get(key)
     return found or next((why for prefix, why in _NEEDLESS_PREFIXES.items() if key.startswith(prefix)), "")
 
@@ -195,7 +195,7 @@ def _imported(entry: Entry, base: type[Plugin], expected: str) -> type[Plugin]:
     """Import the Python class that an entry names.
 
     Raises:
-        SettingsError: there is none, or it is not derived from `base`.
+        SettingsError: the class does not exist, or is not derived from `base`.
     """
     path = values.text(entry)
     module, _, name = path.rpartition(".")

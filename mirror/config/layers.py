@@ -1,6 +1,6 @@
-"""Decide which cluster, flow or client owns each property, and which of several wins.
+"""Decide which cluster, flow or client owns each property, and which of several entries wins.
 
-MirrorMaker's layering.
+The rules are MirrorMaker's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mirror.config.transforms import UNNAMED, is_named, is_of_transforms
 from mirror.config.values import refusal, text
 
 Layer = dict[str, Entry]  # Java name without prefix -> the entry that sets it
-Layers = Sequence[Layer]  # what sets the keys of one thing, weakest first
+Layers = Sequence[Layer]  # entries for the keys of one owner, weakest layer first
 
 _OWN_PREFIX = "mirror."
 _FLOW_DEFAULTS = default_layer(FLOW_DEFAULTS)
@@ -27,7 +27,7 @@ _TARGET_DEFAULTS = default_layer(TARGET_DEFAULTS)
 
 
 class Pair(NamedTuple):
-    """The two aliases of a flow, declared or not enabled included."""
+    """The two aliases of a flow, which may be undeclared or disabled."""
 
     source: str
     target: str
@@ -38,27 +38,27 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeysByOwner:
-    """All entries by the thing they belong to, prefixes stripped."""
+    """All entries by owner, without prefixes."""
 
     top: Layer = field(default_factory=dict)
-    own: Layer = field(default_factory=dict)  # mirror.* keys, prefix kept
+    own: Layer = field(default_factory=dict)  # mirror.* keys, with the prefix
     clusters: dict[str, Layer] = field(default_factory=dict)
     pairs: dict[Pair, Layer] = field(default_factory=dict)
 
     def common(self, alias: str) -> Layers:
-        """Return bootstrap.servers, security.protocol, ssl.* and sasl.* of a cluster; its own beat top-level ones."""
+        """Return a cluster's bootstrap.servers, security.protocol, ssl.* and sasl.*; its own keys override top-level ones."""
         return [_only_common(self.top), _only_common(self.clusters[alias])]
 
     def flow(self, pair: Pair) -> Layers:
-        """Return the flow's own keys: defaults of all, x, A->B.x, later wins."""
+        """Return the layers of the flow's own keys: all defaults, x, A->B.x; later wins."""
         return [_FLOW_DEFAULTS, _only_flow(self.top), _only_flow(self.pairs.get(pair, {}))]
 
     def source_client(self, pair: Pair, role: Role) -> Layers:
-        """Return the properties of a client of the source; see _scoped."""
+        """Return the layers of a client of the source; see _scoped."""
         return self._scoped(pair, pair.source, "source", role)
 
     def target_admin(self, pair: Pair) -> Layers:
-        """Return the properties of the target's admin client; see _scoped."""
+        """Return the layers of the target's admin client; see _scoped."""
         return self._scoped(pair, pair.target, "target", "admin")
 
     def offset_syncs_producer(self, pair: Pair, *, at_source: bool) -> Layers:
@@ -68,13 +68,15 @@ class KeysByOwner:
         return self._scoped(pair, pair.target, "target", "producer")
 
     def worker(self, pair: Pair) -> Layers:
-        """Return the settings of the Connect worker that wrote to the target: defaults, x, B.x, later wins."""
+        """Return the layers of the Connect worker that wrote to the target: defaults, x, B.x; later wins."""
         return [_TARGET_DEFAULTS, _only_worker(self.top), _only_worker(self.clusters[pair.target])]
 
     def producer(self, pair: Pair) -> Layers:
-        """Return the layers of the data producer: B's common keys, B.producer.*, A->B.producer.override.*, later wins.
+        """Return the layers of the data producer; later wins.
 
-        A->B.producer.* is not among them: in MirrorMaker it only reaches the offset-syncs producer.
+                B's common keys; B.producer.*; A->B.producer.override.*.
+
+        A->B.producer.* is not included: in MirrorMaker, only the offset-syncs producer reads it.
         """
         return [
             *self.common(pair.target),
@@ -83,9 +85,9 @@ class KeysByOwner:
         ]
 
     def _scoped(self, pair: Pair, alias: str, side: str, role: Role) -> Layers:
-        """Return MirrorMaker's order, later wins.
+        """Return the layers of a client in MirrorMaker's order; later wins.
 
-        A.<common>; A->B.source.cluster.<common>; A->B.<role>.*; A.<common> again, where A.<role>.* does not set it;
+        A.<common>; A->B.source.cluster.<common>; A->B.<role>.*; A.<common> again, unless A.<role>.* sets it;
         A.<role>.*; A->B.source.<role>.*. So A.consumer.x beats A->B.consumer.x.
         """
         flow, cluster, common = self.pairs.get(pair, {}), self.clusters[alias], self.common(alias)
@@ -105,7 +107,7 @@ def ranked(layers: Layers, key: str) -> list[Entry]:
 
 
 def merged(layers: Layers) -> Layer:
-    """Return the winning entry of each key: that of the last layer which has it."""
+    """Return the winning entry of each key, from the last layer that has the key."""
     winning: Layer = {}
     for layer in layers:
         winning |= layer
@@ -113,7 +115,7 @@ def merged(layers: Layers) -> Layer:
 
 
 def effective(layers: Layers) -> Properties:
-    """Return the plain values that win, trimmed as Kafka trims them."""
+    """Return the winning values as text, trimmed as Kafka trims them."""
     layer = merged(layers)
     provided = (key for key, entry in layer.items() if entry.is_provided)
     templates = {key: entry.template for key, entry in layer.items() if entry.template is not None}
@@ -121,10 +123,10 @@ def effective(layers: Layers) -> Properties:
 
 
 def assign(entries: Mapping[str, Entry], aliases: Iterable[str]) -> KeysByOwner:
-    """Sort entries by owner; of several aliases that fit a key the longest wins.
+    """Sort entries by owner; if several aliases fit a key, the longest wins.
 
     Raises:
-        SettingsError: A key names a flow of an alias that `clusters` does not declare.
+        SettingsError: A key names a flow with an alias that `clusters` does not declare.
     """
     longest_first = sorted(aliases, key=len, reverse=True)
     pairs = sorted((Pair(*pair) for pair in product(longest_first, repeat=2)), key=lambda p: len(str(p)), reverse=True)
@@ -146,7 +148,7 @@ def assign(entries: Mapping[str, Entry], aliases: Iterable[str]) -> KeysByOwner:
 
 
 def is_flow_key(key: str) -> bool:
-    """Return whether a key is a flow's, at top level or after its name."""
+    """Return whether a key is a flow's, at top level or after the flow's name."""
     return key in FLOW_KEYS or is_of_transforms(key)
 
 
@@ -156,7 +158,7 @@ def is_common(key: str) -> bool:
 
 
 def unhonoured(found: KeysByOwner, enabled: Iterable[Pair]) -> dict[str, str]:
-    """Return the full keys without effect, with the reason unless it is "not supported"."""
+    """Return the full keys without effect and the reasons, "" for "not supported"."""
     enabled = tuple(enabled)
     sources, targets = {pair.source for pair in enabled}, {pair.target for pair in enabled}
     ignored: dict[str, str] = {}

@@ -39,13 +39,13 @@ class Sources:
     """The file and the options, sorted by owner and not checked yet."""
 
     path: Path
-    written: tuple[Entry, ...]  # all, in order, those of a key that is given again included, placeholders as they are
-    entries: Mapping[str, Entry]  # the effective ones, placeholders replaced
+    written: tuple[Entry, ...]  # all entries in order, including repeated keys, with placeholders
+    entries: Mapping[str, Entry]  # the effective entries, with placeholders replaced
     aliases: tuple[str, ...]
     found: KeysByOwner
 
     def own(self) -> Layers:
-        """Return the mirror.* keys: defaults of all, then what is given."""
+        """Return the layers of the mirror.* keys: all defaults, then the given values."""
         return [default_layer(PROCESS_DEFAULTS), self.found.own]
 
 
@@ -54,8 +54,8 @@ def load(path: Path, *, options: Mapping[str, str] | None = None, targets: Seque
 
     Args:
         path: The file.
-        options: Properties from the command line; each overrides the file's.
-        targets: Aliases; only flows that write to one of them are kept. Empty keeps all.
+        options: Properties from the command line; each overrides the same property in the file.
+        targets: Aliases; only flows into one of them are kept. Empty keeps all flows.
 
     Raises:
         SettingsError: One line: what was found, what was expected, where, and what to do.
@@ -64,12 +64,12 @@ def load(path: Path, *, options: Mapping[str, str] | None = None, targets: Seque
 
 
 def sources(path: Path, options: Mapping[str, str] | None = None) -> Sources:
-    """Read a properties file and options; see `load` for both and for errors."""
+    """Read a properties file and options. Arguments and errors are those of `load`."""
     return gathered(path, read(path), options)
 
 
 def gathered(path: Path, entries: Iterable[Entry], options: Mapping[str, str] | None = None) -> Sources:
-    """Take entries that were read already, and options; `path` names their file in errors."""
+    """Sort entries that were already read, and options; errors name the file by `path`."""
     given = (Entry(key=key, value=value, where="option") for key, value in (options or {}).items())
     written = (*entries, *given)
     counting = resolve(last_wins(written), os.environ)
@@ -78,7 +78,7 @@ def gathered(path: Path, entries: Iterable[Entry], options: Mapping[str, str] | 
 
 
 def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
-    """Return the settings; see `load` for `targets` and for errors."""
+    """Return the settings. `targets` and errors are those of `load`."""
     path, aliases, found = given.path, given.aliases, given.found
     unknown = [target for target in targets if target not in aliases]
     if unknown:
@@ -142,8 +142,8 @@ def _aliases(entries: Mapping[str, Entry], path: Path) -> tuple[str, ...]:
 def _enabled(found: KeysByOwner, aliases: Sequence[str], path: Path) -> tuple[Pair, ...]:
     """Return the pairs to replicate, in the order of `clusters`.
 
-    A top-level enabled=true applies to every pair without its own value, as in MirrorMaker, whose heartbeats
-    start a worker per pair; emit.heartbeats.enabled=false there leaves only pairs that are enabled by name.
+    A top-level enabled=true applies to every pair without its own value, as in MirrorMaker. MirrorMaker starts a worker per pair
+    because of heartbeats; with emit.heartbeats.enabled=false, only pairs that are enabled by name remain.
     """
     for pair, layer in found.pairs.items():
         if pair.source == pair.target and "enabled" in layer and values.boolean(layer["enabled"]):

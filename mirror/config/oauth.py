@@ -17,23 +17,23 @@ from http.client import HTTPException
 from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
-WITHIN_S = 10.0  # to connect, and again for each part of an answer
-AGAIN_S = 2.0  # after a refusal: who connects in a hurry must not lock the client out
-RENEWED_AT = 0.75  # of a token's life; librdkafka asks for a new one at 0.8
-SHORTEST_S = 60.0  # assumed lifetime of a token without an end
+WITHIN_S = 10.0  # to connect, and again for each part of a response
+AGAIN_S = 2.0  # pause after a refusal: frequent attempts could lock the client out
+RENEWED_AT = 0.75  # fraction of a token's lifetime; librdkafka requests a new one at 0.8
+SHORTEST_S = 60.0  # assumed lifetime of a token that has no expiry
 LONGEST_S = 86_400.0
 ANSWER_BYTES = 1 << 20
 _BROKER = re.compile(r"\.kafka(?:-serverless)?\.([a-z]{2}[a-z0-9-]*-[0-9]+)\.amazonaws\.com(?:\.cn)?(?::[0-9]+)?$")
-AWS_SESSION = "kafka-mirror"  # of an assumed role, if the file names none
+AWS_SESSION = "kafka-mirror"  # session name for an assumed role, if the file sets none
 
 
 class NoToken(ConnectionError):
-    """A token is not available; both libraries retry, as when a broker does not respond."""
+    """A token is not available. Both libraries retry, as if a broker did not respond."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token, and when it ends; epoch s."""
+    """A token, and when it expires, epoch s."""
 
     value: str = field(repr=False)
     expires_s: float
@@ -44,19 +44,24 @@ class Tokens:
     """The tokens of one client; safe from any thread."""
 
     def __init__(self, asked: Callable[[], Token], extensions: Mapping[str, str] | None = None) -> None:
-        """Take a function that requests a token and raises NoToken, and each token's SASL extensions."""
+        """Create the source of one client's tokens.
+
+        Args:
+            asked: Requests a token; raises NoToken if it gets none.
+            extensions: SASL extensions to send with each token.
+        """
         self._asked = asked
         self._extensions = dict(extensions or {})
         self._lock = threading.Lock()
         self._token: Token | None = None
         self._refused: NoToken | None = None
-        self._ask_s = 0.0  # monotonic; not before
+        self._ask_s = 0.0  # monotonic; no request before this time
 
     def current(self) -> Token:
-        """Return a token that is valid for a while, requesting one if there is none.
+        """Return a token that stays valid for a while; request one if necessary.
 
         Raises:
-            NoToken: None was given.
+            NoToken: No token was issued.
         """
         with self._lock:
             now_s = time.time()
@@ -72,15 +77,15 @@ class Tokens:
             raise NoToken(str(self._refused))
 
     async def token(self) -> str:
-        """Return the token's text, for our own client, without blocking the event loop."""
+        """Return the text of a token for kafka-mirror's own client, without blocking the event loop."""
         return (await asyncio.to_thread(self.current)).value
 
     def extensions(self) -> dict[str, str]:
-        """Return the SASL extensions that go with each token, for our own client."""
+        """Return the SASL extensions to send with each token, for kafka-mirror's own client."""
         return dict(self._extensions)
 
     def for_librdkafka(self, _: str) -> tuple[str, float, str, dict[str, str]]:
-        """Return token, end in epoch s, principal and extensions: confluent-kafka's `oauth_cb`."""
+        """Return token, expiry in epoch s, principal and extensions: confluent-kafka's `oauth_cb`."""
         token = self.current()
         return token.value, token.expires_s, "", dict(self._extensions)
 
@@ -110,7 +115,7 @@ class Endpoint:
         except OSError as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             raise NoToken(f"no token from {self._where()}: {str(reason) or type(reason).__name__}") from None
-        except (HTTPException, ValueError) as error:  # their texts quote what was sent or came
+        except (HTTPException, ValueError) as error:  # the texts of these errors quote the request or the response
             raise NoToken(f"no token from {self._where()}: {type(error).__name__}") from None
         try:
             found = json.loads(content)
@@ -121,7 +126,7 @@ class Endpoint:
         return lasting(value, asked_s, life_s)
 
     def _request(self) -> urllib.request.Request:
-        plain = f"{self.client_id}:{self.client_secret}"  # as it is: sasl.oauthbearer.header.urlencode is off
+        plain = f"{self.client_id}:{self.client_secret}"  # not URL-encoded: sasl.oauthbearer.header.urlencode is off
         form = {"grant_type": "client_credentials", **({"scope": self.scope} if self.scope else {})}
         return urllib.request.Request(  # noqa: S310 - https, or http on loopback: mirror.config.sasl saw to it
             self.url,
@@ -139,30 +144,30 @@ class Endpoint:
 
 
 def lasting(value: str, begin_s: float, life_s: float) -> Token:
-    """Return a token that holds for `life_s` from `begin_s` (epoch s) on."""
+    """Return a token that is valid for `life_s` from `begin_s` (epoch s) on."""
     return Token(value, begin_s + life_s, begin_s + life_s * RENEWED_AT)
 
 
 @cache
 def tokens(url: str, client_id: str, client_secret: str, scope: str, extensions: tuple[tuple[str, str], ...]) -> Tokens:
-    """Return the tokens of a client: the same for all of its connections in this process."""
+    """Return the token source of a client; all its connections in this process share it."""
     return Tokens(Endpoint(url, client_id, client_secret, scope).asked, dict(extensions))
 
 
 class _StayHere(urllib.request.HTTPRedirectHandler):
-    """Follows no redirection: the client's secret is for the configured host alone."""
+    """Follows no redirect: the client's secret is only for the configured host."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Follow no redirect: it counts as a refusal with its status."""
+        """Follow no redirect; its status counts as a refusal."""
 
 
 def _opener(url: str) -> urllib.request.OpenerDirector:
-    is_plain = urlsplit(url).scheme == "http"  # of this host, so no proxy has a part in it
+    is_plain = urlsplit(url).scheme == "http"  # only on this host, so without a proxy
     return urllib.request.build_opener(_StayHere, *([urllib.request.ProxyHandler({})] if is_plain else []))
 
 
 def _token(answer: dict[str, Any]) -> str:
-    """Return the token's text. A separator or line end in it would forge the rest of the request."""
+    """Return the token's text. A separator or newline in the token could inject fields into the request."""
     value = answer["access_token"]
     if not isinstance(value, str) or re.fullmatch(r"[!-~]+", value) is None:
         raise ValueError
@@ -181,13 +186,13 @@ def _life_s(answer: dict[str, Any], token: str, now_s: float) -> float:
 
 
 def region_of(bootstrap: Sequence[str]) -> str | None:
-    """Return the region in the brokers' names, None if there is none. Custom DNS names have none."""
+    """Return the AWS region in the brokers' names; None without one (custom DNS names)."""
     found = {match[1] for address in bootstrap if (match := _BROKER.search(address)) is not None}
     return found.pop() if len(found) == 1 else None
 
 
 def default_region() -> str | None:
-    """Return the region of the environment or of AWS's configuration files, None if unset."""
+    """Return the AWS region from the environment or the AWS configuration files, None if unset."""
     import botocore.session
 
     region: str | None = botocore.session.Session().get_config_variable("region")
@@ -196,11 +201,11 @@ def default_region() -> str | None:
 
 @cache
 def aws_tokens(region: str, profile: str, role: str, session: str) -> Tokens:
-    """Return the tokens of an identity: the same for all connections in this process.
+    """Return the token source of an AWS identity, shared by its connections in this process.
 
     Args:
-        region: Of the cluster.
-        profile: Of AWS's configuration files; "" for the default credentials, or for a role.
+        region: AWS region of the cluster.
+        profile: Profile in the AWS configuration files; "" for the default credentials, or for a role.
         role: ARN of a role to assume, "" for none.
         session: Name of the role's session, "" for the default.
     """
@@ -219,7 +224,7 @@ def _signed(sign: Callable[[], tuple[str, int]]) -> Token:
 
     try:
         value, ends_ms = sign()
-    except AttributeError:  # the signer takes for granted that there are credentials
+    except AttributeError:  # the signer assumes that there are credentials
         raise NoToken("no token for Amazon MSK: AWS's credential chain has no credentials") from None
     except (BotoCoreError, ClientError, ValueError) as error:
         raise NoToken(f"no token for Amazon MSK: {' '.join(str(error).split())}") from None

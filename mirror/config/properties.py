@@ -1,4 +1,4 @@
-"""Read a Java properties file into entries that know their line, without their meaning."""
+"""Read a Java properties file into entries with line numbers. Their meaning is unknown here."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Protocol
 from mirror.errors import SettingsError
 from mirror.runtime.text_columns import one_line
 
-BLANKS = " \t\f"  # what Java skips around keys and separators
-DEFAULT = "default"  # the origin of an entry that no file has
+BLANKS = " \t\f"  # Java skips these around keys and separators
+DEFAULT = "default"  # the `where` of an entry that comes from no file
 HIDDEN = "***"  # shown instead of a secret
 _DROPPED = re.compile(r"(?<!\\)(?:\\\\)*(\\[.dwsDWSbB(){}\[\]|*+?^$-])")  # an escape of regular expressions
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -21,7 +21,7 @@ _SECRET = re.compile(
     r"passw|secret|jaas|token|credential|user\.info|(access|private|account|api|signing)key|(^|[._-])key($|[._-])",
     re.IGNORECASE,
 )
-_NO_SECRET = re.compile(r"(^|[.])key[.]converter($|[.])")  # the converter of keys, a class
+_NO_SECRET = re.compile(r"(^|[.])key[.]converter($|[.])")  # the converter of keys is a class, not a secret
 
 
 def is_secret(key: str) -> bool:
@@ -35,21 +35,21 @@ def is_provided(values: Mapping[str, str], key: str) -> bool:
 
 
 def servers_of(client: Mapping[str, str]) -> str:
-    """Return a cluster's addresses as shown; *** if a config provider gave them."""
+    """Return a cluster's addresses for messages; *** if a config provider gave them."""
     servers = "bootstrap.servers"
     return HIDDEN if is_provided(client, servers) else client.get(servers, "an unknown address")
 
 
 def shown(values: Mapping[str, str], key: str, value: str) -> str:
-    """Return `value`, derived from `key` in `values`, quoted for a message. A secret is ***."""
+    """Return `value`, derived from `key` in `values`, quoted for a message; *** for a secret."""
     return HIDDEN if is_secret(key) or is_provided(values, key) else f'"{value}"'
 
 
 class Template(Protocol):
-    """A value that files give (mirror.config.providers)."""
+    """A value that comes from files (mirror.config.providers)."""
 
     def value(self) -> str:
-        """Return the present value; raise LookupError if the files have none."""
+        """Return the current value; raises LookupError if the files have none."""
 
     def files(self) -> list[Path]:
         """Return the paths of the files."""
@@ -57,14 +57,14 @@ class Template(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One property and where it was written."""
+    """One property, and where it is written."""
 
     key: str
     value: str
-    where: str  # "mirror.properties:12"; "option" when given on the command line; "default"
-    is_provided: bool = False  # a config provider gave it, or a part of it
-    template: Template | None = field(default=None, compare=False)  # reads it again, if files gave all of it
-    dropped: str = ""  # the first escape of which Java keeps the character and drops the backslash, as "\\."
+    where: str  # "mirror.properties:12"; "option" for the command line; "default"
+    is_provided: bool = False  # a config provider gave the value, or a part of it
+    template: Template | None = field(default=None, compare=False)  # reads the value again, if it is all from files
+    dropped: str = ""  # the first escape whose backslash Java drops, as in "\\."
 
     @property
     def is_secret(self) -> bool:
@@ -72,7 +72,7 @@ class Entry:
         return self.is_provided or is_secret(self.key)
 
     def shown(self, value: str | None = None) -> str:
-        """Return the value, or the derived `value`, quoted for a message. A secret is ***."""
+        """Return the value, or the derived `value`, quoted for a message; *** for a secret."""
         return HIDDEN if self.is_secret else f'"{self.value if value is None else value}"'
 
     def __repr__(self) -> str:
@@ -80,14 +80,14 @@ class Entry:
 
 
 def default_layer(defaults: Mapping[str, str]) -> dict[str, Entry]:
-    """Return entries for a table of defaults, key -> text."""
+    """Return entries from a table of defaults, key -> text."""
     return {key: Entry(key=key, value=value, where=DEFAULT) for key, value in defaults.items()}
 
 
 class Properties(Mapping[str, str]):
-    """Immutable key to value map whose repr hides secrets; picklable and hashable.
+    """An immutable map from key to value. Its repr hides secrets; it is picklable and hashable.
 
-    `provided` are the keys whose values a config provider gave, `templates` read those of files again; a copy keeps both.
+    `provided`: keys whose values a config provider gave. `templates`: read values again that come from files. A copy keeps both.
     """
 
     __slots__ = ("_values", "provided", "templates")
@@ -123,7 +123,7 @@ class Properties(Mapping[str, str]):
 
 
 def read(path: Path) -> list[Entry]:
-    """Return the entries of a properties file in file order, duplicates included.
+    """Return the entries of a properties file in file order, including duplicates.
 
     Bytes are ISO-8859-1, as in java.util.Properties.load(InputStream), which MirrorMaker uses.
 
@@ -159,21 +159,21 @@ def read(path: Path) -> list[Entry]:
 
 
 def parse(text: str, origin: str) -> list[Entry]:
-    """Return the entries of properties `text`; `origin` names the file in errors and entries."""
+    """Return the entries of properties `text`; errors and entries name the file by `origin`."""
     return [_entry(line, f"{origin}:{number}") for number, line in _logical_lines(text)]
 
 
 def last_wins(entries: Iterable[Entry]) -> dict[str, Entry]:
-    """Return the effective entry per key: of duplicates the last one, with its own line."""
+    """Return the effective entry per key: the last of its duplicates, with that line."""
     return {entry.key: entry for entry in entries}
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (line number where it starts, logical line), with comments dropped and continuations joined."""
+    """Yield (first line number, logical line), without comments, and with continuation lines joined."""
     held, start = "", 0
     for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
         line = natural.lstrip(BLANKS)
-        if not held:  # a comment or blank line counts only where no line is being continued
+        if not held:  # a comment or blank line counts as such only if no line is being continued
             start = number
             if not line or line[0] in "#!":
                 continue
@@ -201,7 +201,7 @@ def _entry(line: str, where: str) -> Entry:
 
 
 def _unescape(text: str, where: str) -> str:
-    """Resolve Java escapes; `where` starts the error, which never quotes the text: it may be a secret."""
+    """Resolve Java escapes. The error starts with `where`, and never quotes the text: it may be a secret."""
 
     def resolve(match: re.Match[str]) -> str:
         escape = match[1]

@@ -1,4 +1,4 @@
-"""Replace ${provider:path:key} in values by what Kafka's config providers find: in files, folders, the environment."""
+"""Replace ${provider:path:key} in values like Kafka's config providers: from files, folders, the environment."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ Provider = partial[str]  # (path, key) -> value; raises _NothingFound
 
 PROVIDERS = "config.providers"
 _JAVA_PACKAGE = "org.apache.kafka.common.config.provider."
-# Class -> the parameter it knows.
+# Class -> the supported parameter.
 _CLASSES = {
     f"{_JAVA_PACKAGE}FileConfigProvider": "param.allowed.paths",
     f"{_JAVA_PACKAGE}DirectoryConfigProvider": "param.allowed.paths",
     f"{_JAVA_PACKAGE}EnvVarConfigProvider": "param.allowlist.pattern",
 }
-_PLACEHOLDER = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")  # of ConfigTransformer: provider, path, key
+_PLACEHOLDER = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")  # as in ConfigTransformer: provider, path, key
 
 
 class _NothingFound(LookupError):
-    """A provider has no value. The message has the reason, and never quotes a file's content."""
+    """A provider has no value. The message has the reason, and never quotes the content of a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileTemplate:
-    """A value whose placeholders are all of providers that read files."""
+    """A value in which all placeholders refer to providers that read files."""
 
     text: str
     providers: Mapping[str, Provider]
 
     def value(self) -> str:
-        """Return the present value; raise LookupError if the files have none."""
+        """Return the current value; raises LookupError if the files have none."""
         return _PLACEHOLDER.sub(lambda found: self.providers[found[1]](found[3] or "", found[4]), self.text)
 
     def files(self) -> list[Path]:
-        """Return the paths of the files, links not followed."""
+        """Return the paths of the files, without resolving links."""
         found = []
         for match in _PLACEHOLDER.finditer(self.text):
             path = Path(match[3] or "")
@@ -54,13 +54,13 @@ class FileTemplate:
 
 
 def resolve(entries: Layer, variables: Mapping[str, str]) -> dict[str, Entry]:
-    """Return the entries with placeholders of declared providers replaced; others stay unchanged.
+    """Return the entries; replace placeholders of declared providers, and keep all others.
 
-    A provider's value is not searched for placeholders again, and the providers' own keys are literal.
-    `variables` is the environment. Departs from Kafka, which leaves a placeholder in place if its key is missing.
+    The value of a provider is not searched for placeholders, and the providers' own keys are literal.
+    `variables` is the environment. In one case this differs from Kafka, which keeps a placeholder whose key is missing.
 
     Raises:
-        SettingsError: A provider has no class or an unknown one, its parameter is bad, or it has no value.
+        SettingsError: A provider has no class or an unknown one, its parameter is invalid, or it has no value.
 
     Source: org.apache.kafka.common.config.ConfigTransformer and ...config.provider.AllowedPaths, 4.1.1.
     """
@@ -114,7 +114,7 @@ def _provider(entries: Layer, name: str, variables: Mapping[str, str]) -> Provid
 
 
 def _resolved(entry: Entry, providers: Mapping[str, Provider]) -> Entry:
-    """Return the entry with its placeholders replaced, marked as provided if there was one."""
+    """Return the entry with its placeholders replaced; if it had any, mark it as provided."""
 
     def look_up(match: re.Match[str]) -> str:
         if match[1] not in providers:
@@ -153,7 +153,7 @@ def _variable(variables: Mapping[str, str], pattern: JavaPattern | None, pattern
 
 
 def _folders(entry: Entry | None) -> tuple[Path, ...]:
-    """Return the real paths that may be read below, none for all."""
+    """Return the real paths below which files may be read; empty for all paths."""
     folders = []
     for item in text_list(entry) if entry else ():
         assert entry is not None
@@ -164,7 +164,7 @@ def _folders(entry: Entry | None) -> tuple[Path, ...]:
 
 
 def _allowed(folders: tuple[Path, ...], key: str, path: str) -> Path:
-    """Return the real path of an allowed file. Links are resolved first, so none leads out."""
+    """Return the real path of an allowed file. Links are resolved first, so that none leads outside."""
     if not path:
         raise _NothingFound("the placeholder names no path. Write ${provider:path:key}.")
     real = _real(path)
@@ -176,7 +176,7 @@ def _allowed(folders: tuple[Path, ...], key: str, path: str) -> Path:
 def _real(path: str) -> Path:
     try:
         return Path(path).resolve()
-    except (OSError, ValueError, RuntimeError) as error:  # a NUL in it; links that go round
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the path; circular links
         raise _unreadable(path, error) from None
 
 
@@ -191,7 +191,7 @@ def _from_file(allowed: Callable[[str], Path], path: str, key: str) -> str:
     """Return the value of a key in a properties file in UTF-8, as FileConfigProvider does."""
     try:
         found = last_wins(parse(_content(allowed(path), path), path)).get(key)
-    except SettingsError:  # names a key, which in a file of the wrong kind may be a secret
+    except SettingsError:  # the error names a key; in a file of the wrong kind, the key may be a secret
         raise _NothingFound(f"{path} is no Java properties file: it has a bad \\u escape. Correct it.") from None
     if found is None:
         raise _NothingFound(f'{path} has no key "{key}". Add it there, or correct the placeholder.')
@@ -199,7 +199,7 @@ def _from_file(allowed: Callable[[str], Path], path: str, key: str) -> str:
 
 
 def _from_folder(allowed: Callable[[str], Path], path: str, key: str) -> str:
-    """Return the content of a file in a folder, whole, its last line break included."""
+    """Return the whole content of a file in a folder, including its last line break."""
     folder = allowed(path)
     if key in ("", ".", "..") or "/" in key:
         raise _NothingFound(f'"{key}" is not a file name in {path}. Write ${{provider:folder:file}}.')

@@ -1,6 +1,6 @@
 """Refuse unsupported keys that would change what is mirrored, or how it is secured.
 
-Connects to no cluster. A key without effect may be ignored with a warning only if a mirror without it does the same.
+No cluster is contacted. A key without effect may be ignored with a warning only if a mirror without the key works the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirror.config.transforms import is_of_transforms
 from mirror.config.values import refusal, text, text_list
 
 NEAR = 0.8  # of difflib's ratio: "topcs" and "topics" have 0.91
-_SLIPS = frozenset({"emit.heartbeats"})  # of Kafka's own page; MirrorMaker ignores it too
+_SLIPS = frozenset({"emit.heartbeats"})  # a key on Kafka's own page, which MirrorMaker ignores too
 _KNOWN = FLOW_KEYS | TARGET_KEYS | {"security.protocol"}
 _ROLES = re.compile(r"^((source|target)\.cluster|(source\.|target\.)?(consumer|producer|admin)|producer\.override)\.")
 
@@ -33,12 +33,12 @@ _FILTERS = re.compile(
 )
 _KEEPS_OUT = re.compile(r"exclu|black|deny|ignore|reject")
 _QUOTES = "\"'"
-_BRACKETS = re.compile(r"\[[^]\[]*,[^]\[]*\]")  # as lists have in YAML and JSON
-_GLOB = re.compile(r"(?<!\\)[\w-]\*")  # a name and a star
+_BRACKETS = re.compile(r"\[[^]\[]*,[^]\[]*\]")  # like a list in YAML and JSON
+_GLOB = re.compile(r"(?<!\\)[\w-]\*")  # a name followed by a star
 _NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9._-]")
 _OPERATORS = re.compile(r"[][\\^$.|?*+(){}]")
 
-# Security settings of Java's clients whose values, or some of them, make no difference here.
+# Security settings of Java's clients that make no difference here, or only with some of their values.
 _TLS = {"TLSv1.2", "TLSv1.3"}
 _SAME_VALUES = {
     "ssl.protocol": frozenset({"TLS", *_TLS}),
@@ -47,10 +47,10 @@ _SAME_VALUES = {
 }
 _SAME = re.compile(
     r"ssl\.secure\.random\.implementation"  # where random numbers come from
-    # When tickets are renewed: keytab tickets are renewed in time; another program renews a ticket cache.
+    # When tickets are renewed: keytab tickets always in time; another program renews a ticket cache.
     r"|sasl\.kerberos\.(kinit\.cmd|ticket\.renew\.(window\.factor|jitter)|min\.time\.before\.relogin)"
-    r"|sasl\.login\.(refresh|connect|read|retry)\..*"  # when tokens are renewed, which happens in time in any case
-    r"|sasl\.oauthbearer\.(jwks|expected|clock)\..*"  # of who checks tokens: brokers
+    r"|sasl\.login\.(refresh|connect|read|retry)\..*"  # when tokens are renewed: always in time
+    r"|sasl\.oauthbearer\.(jwks|expected|clock)\..*"  # for the brokers, which check tokens
     r"|sasl\.oauthbearer\.(scope|sub)\.claim\.name"
 )
 
@@ -73,13 +73,13 @@ def refuse_what_would_differ(found: KeysByOwner) -> None:
 
 
 def _each(found: KeysByOwner) -> Iterator[tuple[str, Entry]]:
-    """Yield each entry with its key within its owner, in the order of owners."""
+    """Yield each entry with its key (without the owner), in the order of owners."""
     for layer in (found.top, *found.clusters.values(), *found.pairs.values()):
         yield from layer.items()
 
 
 def notes_on_patterns(found: KeysByOwner) -> tuple[str, ...]:
-    """Return a sentence for each list of patterns that Java reads without its backslash."""
+    """Return a sentence for each list of patterns in which Java drops a backslash."""
     return tuple(
         f'{entry.where}: {entry.key}: Java drops the backslash of "{entry.dropped}", so the pattern is {entry.shown()}. '
         f'Write "\\{entry.dropped}" if the backslash is meant.'
@@ -89,7 +89,7 @@ def notes_on_patterns(found: KeysByOwner) -> tuple[str, ...]:
 
 
 def refuse_mode_of_no_target(found: KeysByOwner, enabled: Collection[Pair]) -> None:
-    """Raise SettingsError if exactly once is set for a flow or a source-only cluster.
+    """Raise SettingsError if exactly-once is set for a flow or a source-only cluster.
 
     The key belongs to the target, as in MirrorMaker, and has no effect elsewhere.
     """
@@ -106,7 +106,7 @@ def refuse_mode_of_no_target(found: KeysByOwner, enabled: Collection[Pair]) -> N
 
 
 def _refuse_blanks_around_arrow(entry: Entry) -> None:
-    """Refuse "A -> B.topics = x": its key is "A", and the flow would mirror every topic by default."""
+    """Refuse "A -> B.topics = x": Java reads the key "A", and the flow would mirror all topics by default."""
     if not entry.is_provided and "." not in entry.key and entry.value.startswith("->"):
         meant = entry.key + re.sub(r"^->\s*", "->", entry.value)
         raise refusal(entry, f'a key ends at its first blank. Write "->" without blanks: {meant}.')
@@ -135,7 +135,7 @@ def _refuse_security(name: str, entry: Entry) -> None:
 
 
 def _refuse_lists_that_match_nothing(sub: str, entry: Entry) -> None:
-    """Refuse impossible names: quotes, brackets, comments, globs, blanks or semicolons."""
+    """Refuse values that cannot be names: quotes, brackets, comments, globs, blanks or semicolons."""
     whole = text(entry)
     if not entry.is_provided and len(whole) > 1 and whole[0] in _QUOTES and whole[-1] == whole[0]:
         bare = ", ".join(item.strip(_QUOTES) for item in text_list(entry))
@@ -170,7 +170,7 @@ def _refuse_lists_that_match_nothing(sub: str, entry: Entry) -> None:
 
 
 def _refuse_near_misses(sub: str, entry: Entry) -> None:
-    """Refuse a likely misspelling of a key: the intended one has its default, perhaps every topic."""
+    """Refuse a likely misspelling: the intended key would have its default, which may mean every topic."""
     if (
         is_of_transforms(sub)
         or sub in _KNOWN
@@ -191,7 +191,7 @@ def _refuse_near_misses(sub: str, entry: Entry) -> None:
 
 
 def _refuse_filters(sub: str, entry: Entry) -> None:
-    """Refuse an unknown key that looks like a filter: its topics would be mirrored."""
+    """Refuse an unknown key that looks like a filter: the topics it should exclude would be mirrored."""
     parts = set(re.split(r"[._-]", sub.lower()))
     words = [part for part in parts if _FILTERS.fullmatch(part)]
     if not words or not (parts & _NAMES or parts <= set(words)):

@@ -1,4 +1,4 @@
-"""Translate Java's SASL properties: how a client logs in."""
+"""Translate Java's SASL properties, which define how a client logs in."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SERVICE = "sasl.kerberos.service.name"
 _HANDLER = "sasl.login.callback.handler.class"
 _CLIENT_HANDLER = "sasl.client.callback.handler.class"
 _KAFKA = "org.apache.kafka.common.security"
-# A handler is Java code. These have no effect beyond what is done anyway: Kafka's own, also before 4.0, and Amazon's.
+# A handler is Java code. These only do what kafka-mirror does anyway: Kafka's own ones, also before 4.0, and Amazon's.
 _KAFKAS = (
     f"{_KAFKA}.oauthbearer.OAuthBearerLoginCallbackHandler",
     f"{_KAFKA}.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
@@ -31,22 +31,22 @@ class Tokens(Protocol):
     """The source of OAuth's tokens (mirror.config.oauth)."""
 
     async def token(self) -> str:
-        """Return a token that holds."""
+        """Return the text of a valid token."""
 
     def extensions(self) -> dict[str, str]:
-        """Return the SASL extensions that go with each token."""
+        """Return the SASL extensions to send with each token."""
 
     def for_librdkafka(self, _: str) -> tuple[str, float, str, dict[str, str]]:
-        """Return token, end in epoch s, principal and extensions."""
+        """Return token, expiry in epoch s, principal and extensions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kerberos:
-    """The ticket of a client's login. Empty values come from krb5.conf and the environment."""
+    """The ticket of a client's login. If a field is empty, krb5.conf or the environment supplies its value."""
 
-    service: str  # the brokers' name, before the slash
+    service: str  # the first part of the brokers' principals, before the slash
     principal: str = ""
-    keytab: str = ""  # path; without one, a ticket cache that another program renews
+    keytab: str = ""  # path; without a keytab, a ticket cache that another program renews
     cache: str = ""  # path of the ticket cache
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Kerberos:
 class Login:
     """A client's login: with a name and a password, with tokens, or with a ticket."""
 
-    mechanism: str  # as a broker knows it
+    mechanism: str  # the mechanism's name in SASL
     username: str = ""
     password: str = field(default="", repr=False)
     tokens: Tokens | None = field(default=None, repr=False)
@@ -67,10 +67,10 @@ class Login:
 
 
 def login(java: Mapping[str, str]) -> Login:
-    """Return the login of the project's client.
+    """Return the login of kafka-mirror's own client.
 
     Raises:
-        ClientError: A property cannot be honoured.
+        ClientError: A property is not supported.
     """
     mechanism, found = _given(java)
     if mechanism == OAUTH:
@@ -83,7 +83,10 @@ def login(java: Mapping[str, str]) -> Login:
 
 
 def confluent_options(java: Mapping[str, str]) -> dict[str, Any]:
-    """Return librdkafka's configuration for SASL; same errors. With GSSAPI its packages fail (mirror.kafka.login_relay)."""
+    """Return librdkafka's configuration for SASL; raises like `login`.
+
+    With GSSAPI, librdkafka's packages fail (mirror.kafka.login_relay).
+    """
     found = login(java)
     if found.tokens is not None:
         return {"sasl.mechanism": found.mechanism, "oauth_cb": found.tokens.for_librdkafka}
@@ -93,7 +96,7 @@ def confluent_options(java: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _given(java: Mapping[str, str]) -> tuple[str, Jaas]:
-    """Return the mechanism (by default Java's) and its login."""
+    """Return the mechanism (Java's default if unset) and its login module."""
     given = client_text(java, _MECHANISM)
     if not given and not client_text(java, JAAS):
         raise ClientError(_MECHANISM, f"is not set. Write one of {', '.join(MECHANISMS)}, and {JAAS}.")
@@ -162,7 +165,7 @@ def _need(module: str, extra: str) -> None:
 
 
 def _tokens(java: Mapping[str, str], module: Jaas) -> Any:
-    from mirror.config.oauth import tokens  # loads an HTTP client, which most commands do not need
+    from mirror.config.oauth import tokens  # imports an HTTP client, which most commands do not need
 
     extensions = {key: value for key, value in module.options.items() if key.startswith(EXTENSION)}
     if not all(value.isascii() and value.isprintable() for value in extensions.values()):
@@ -177,7 +180,7 @@ def _tokens(java: Mapping[str, str], module: Jaas) -> Any:
 
 
 def _token_url(java: Mapping[str, str]) -> str:
-    """Return the token endpoint: over TLS, or on this host. The address is quoted in no error."""
+    """Return the token endpoint, over TLS or on this host. No error quotes the address."""
     url = client_text(java, _URL)
     advice = "Write https://..., or http://... of this host."
     if not url:

@@ -13,9 +13,9 @@ _STORES = ("ssl.truststore.location", "ssl.keystore.location")
 
 
 def fresh(java: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a client's properties as the files give them now.
+    """Return a client's properties with the current values from the files.
 
-    A value that cannot be read stays.
+    A value that cannot be read stays as it was.
     """
     if not isinstance(java, Properties) or not java.templates:
         return java
@@ -27,7 +27,7 @@ def fresh(java: Mapping[str, str]) -> Mapping[str, str]:
 
 
 class SecretFiles:
-    """The files that a client's properties come from or name."""
+    """The files from which a client's properties come, or which they name."""
 
     def __init__(self, java: Mapping[str, str]) -> None:
         templates = java.templates.values() if isinstance(java, Properties) else ()
@@ -45,7 +45,7 @@ class SecretFiles:
 
 
 def _stamp(file: Path) -> tuple[int, int, int] | None:
-    """Return a fingerprint of a file's version, None if there is no file."""
+    """Return a fingerprint of a file's version; None if the file does not exist."""
     try:
         found = file.stat()
     except (OSError, ValueError):

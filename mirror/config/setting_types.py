@@ -1,4 +1,4 @@
-"""Define what a setting is, its scope and its type. mirror/config/table.py has the settings."""
+"""Define what a setting is, its scope and its type. mirror/config/table.py lists the settings."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class Scope(Enum):
 class Type:
     """The type of a setting: how its value is read and checked."""
 
-    name: str  # in docs/configuration.md
+    name: str  # as in docs/configuration.md
     read: Callable[[Entry], Any]  # raises SettingsError
-    metavar: str = ""  # of an option of the command line
+    metavar: str = ""  # for an option of the command line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One setting. Its name ends with its unit, if it has one."""
 
-    key: str  # without the cluster or the flow that it is set for
+    key: str  # without the cluster or flow to which it applies
     scope: Scope
     type: Type
-    default: str | None  # as in a file; None: there is none
-    doc: str  # the first sentence is also the help of the option
-    shown_default: str = ""  # in the documentation, if it differs from `default`
-    has_option: bool = False  # on the command line
+    default: str | None  # as written in a file; None: there is none
+    doc: str  # the first sentence is also the help text of the option
+    shown_default: str = ""  # in the documentation, if it should differ from `default`
+    has_option: bool = False  # the command line has an option for it
 
     @property
     def documented_default(self) -> str:
@@ -61,16 +61,16 @@ class Setting:
 
     @property
     def help(self) -> str:
-        """Return the help of the option."""
+        """Return the help text of the option."""
         summary = self.doc.partition(". ")[0].rstrip(".").replace("`", "")
         return f"{summary} (default: {self.shown_default or self.default})"
 
     def read(self, entry: Entry) -> Any:
-        """Return a value as its type; raise SettingsError if it is not of this type."""
+        """Return a value converted to the setting's type; raises SettingsError for an invalid value."""
         return self.type.read(entry)
 
     def default_value(self) -> Any:
-        """Return the default as its type, None if there is none."""
+        """Return the default converted to the setting's type, None if there is none."""
         return None if self.default is None else self.read(Entry(key=self.key, value=self.default, where=DEFAULT))
 
 
@@ -89,13 +89,13 @@ def _ms_as_seconds(entry: Entry) -> float:
 
 
 def side(first: str, second: str) -> Type:
-    """Return the type of one of two words, in any case."""
+    """Return a type that accepts one of two words, in upper or lower case."""
     complaint = f'is not a cluster of the flow. Write "{first}" or "{second}".'
     return Type(name=f"`{first}` or `{second}`", read=partial(values.word, words=(first, second), complaint=complaint))
 
 
 def one_of(*choices: str) -> Type:
-    """Return the type of one of some words, spelled exactly so."""
+    """Return a type that accepts one of some words in exactly this spelling."""
     return Type(name=", ".join(f"`{each}`" for each in choices), read=partial(values.choice, choices=choices))
 
 
@@ -111,8 +111,8 @@ def _recreated(entry: Entry) -> OnRecreated:
 
 BOOLEAN = Type(name="boolean", read=values.boolean, metavar="BOOL")
 TEXT = Type(name="text", read=values.text)
-CLASS = Type(name="class", read=values.text)  # imported by its reader
-LEVEL = Type(name="integer", read=values.text)  # checked by its reader, which has the bounds of each codec
+CLASS = Type(name="class", read=values.text)  # its reader imports the class
+LEVEL = Type(name="integer", read=values.text)  # its reader checks the bounds, which depend on the codec
 PATH = Type(name="path", read=values.text)
 FOLDER = Type(name="path", read=values.folder, metavar="DIR")
 PASSWORD = Type(name="password", read=lambda entry: entry.value)

@@ -21,16 +21,16 @@ from mirror.policy.topic_configs import ConfigSync
 
 NO_TOPICS = NameFilter(include=(), exclude=())
 _DIGEST_DIGITS = 12
-_OF_A_MACHINE = re.compile(r'[\w.]+\.location="[^"]*"')  # key stores and certificates may lie elsewhere on each machine
+_OF_A_MACHINE = re.compile(r'[\w.]+\.location="[^"]*"')  # key stores and certificates may differ in place
 _FLOW_CLIENTS = ("offset_syncs_producer", "consumer", "producer", "source_admin", "target_admin")  # fields of Flow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
-    """One end of a flow."""
+    """A cluster at one end of a flow."""
 
     alias: str
-    client: Mapping[str, str]  # Java keys common to all of its clients, bootstrap.servers included
+    client: Mapping[str, str]  # Java keys for all clients of the cluster, including bootstrap.servers
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "client", Properties(self.client))
@@ -57,7 +57,7 @@ class CheckpointSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSyncSettings:
-    """Whether MirrorMaker's offset syncs are written, and on which side."""
+    """Whether MirrorMaker's offset syncs are written, and to which cluster."""
 
     enabled: bool
     at_source: bool
@@ -66,7 +66,7 @@ class OffsetSyncSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatSettings:
-    """Whether and how often the flow writes heartbeats, and whether it mirrors the source's."""
+    """Whether and how often a flow writes heartbeats, and whether it mirrors the source's."""
 
     enabled: bool
     interval_s: float
@@ -76,7 +76,7 @@ class HeartbeatSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Every:
-    """An action at start and then at an interval, or never."""
+    """An action that runs at the start and then at an interval, or never."""
 
     enabled: bool
     interval_s: float
@@ -84,9 +84,9 @@ class Every:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """One enabled replication flow with everything its clients need, as Java client properties.
+    """One enabled replication flow, with all settings of its clients as Java client properties.
 
-    Its repr shows no other setting than those: any of them may have come from a config provider.
+    Its repr shows only the clients' properties: any other setting may have come from a config provider.
     """
 
     source: ClusterSettings
@@ -103,22 +103,22 @@ class Flow:
     offset_syncs: OffsetSyncSettings
     heartbeats: HeartbeatSettings
     offset_syncs_producer: Mapping[str, str]
-    consumer: Mapping[str, str]  # reads the source
-    producer: Mapping[str, str]  # writes the target
+    consumer: Mapping[str, str]  # for reading the source
+    producer: Mapping[str, str]  # for writing to the target
     source_admin: Mapping[str, str]
     target_admin: Mapping[str, str]
     on_recreated: OnRecreated = OnRecreated.RESTART
-    rpo_objective_s: int = 60  # for how long a record may wait for the target
-    transaction_ms: int = 0  # how long a transaction may last; 0: none, delivery is at least once
-    grows_topics: bool = True  # remote topics follow the source's partition count; else records are spread over theirs
-    connect_offsets_topic: str = ""  # on the target, with the positions of a MirrorMaker 2 that ran before
-    connect_groups: tuple[str, ...] = ()  # of that MirrorMaker's workers, on the target
-    takeover_connectors: tuple[str, ...] = ()  # whose positions in that topic are the flow's
-    is_bidirectional: bool = False  # topics keep their names both ways, and each record is replicated once
-    transforms: tuple[TopicTransform, ...] = ()  # of its records
-    identical_topics: NameFilter = NO_TOPICS  # whose records have the same offsets on both clusters
-    has_canaries: bool = False  # replicates the canary topics of its drill and the reverse flow's
-    source_group: str = ""  # group on the source whose offsets are the positions before there are any, and show them
+    rpo_objective_s: int = 60  # how long a record may wait for replication
+    transaction_ms: int = 0  # maximum duration of a transaction; 0: no transactions, at-least-once delivery
+    grows_topics: bool = True  # remote topics get the source's partition count; else records are spread over theirs
+    connect_offsets_topic: str = ""  # on the target, with the positions of an earlier MirrorMaker 2
+    connect_groups: tuple[str, ...] = ()  # groups of that MirrorMaker's workers, on the target
+    takeover_connectors: tuple[str, ...] = ()  # connectors whose positions in that topic the flow takes over
+    is_bidirectional: bool = False  # topics keep their names in both directions, and each record is replicated once
+    transforms: tuple[TopicTransform, ...] = ()  # of the flow's records
+    identical_topics: NameFilter = NO_TOPICS  # topics whose records have the same offsets on both clusters
+    has_canaries: bool = False  # replicates the canary topics of its drill and of the reverse flow's drill
+    source_group: str = ""  # group on the source: its offsets are the first positions, and later show the positions
 
     def __post_init__(self) -> None:
         for name in _FLOW_CLIENTS:
@@ -134,35 +134,35 @@ class Flow:
 
     @property
     def canaries(self) -> frozenset[str]:
-        """The canary topics that the flow carries."""
+        """The canary topics that the flow replicates."""
         ends = (self.source.alias, self.target.alias)
         return frozenset((canary(*ends), canary(*ends[::-1]))) if self.has_canaries else frozenset()
 
 
 def digest(flow: Flow) -> str:
-    """Return a short digest of a flow's settings, which processes that share the flow compare.
+    """Return a short digest of a flow's settings, which processes sharing the flow compare.
 
-    It contains *** instead of secrets, so that no one can find a secret by trying values.
+    It is computed with *** instead of secrets, so that a secret cannot be found by trying values.
     """
     settings = "\n".join(f"{each.name}={getattr(flow, each.name)!r}" for each in fields(flow))
     return hashlib.sha256(_OF_A_MACHINE.sub("", settings).encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
 def _set_by(key: str) -> Any:
-    """Return a field of Mirror whose default is that of a setting in the table."""
+    """Return a field of Mirror with the default of the setting in the table."""
     return field(default=SETTINGS[key].default_value(), metadata={"key": key})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirror:
-    """This program's own settings, the `mirror.*` keys. The table describes each of them."""
+    """The settings of kafka-mirror itself, the `mirror.*` keys. The table describes each of them."""
 
     app_grafana_url: str = _set_by("mirror.app.grafana.url")
     app_prometheus_url: str = _set_by("mirror.app.prometheus.url")
-    http: HttpAccess = field(default_factory=HttpAccess)  # mirror.http.*: of /metrics and the lag inspector
+    http: HttpAccess = field(default_factory=HttpAccess)  # mirror.http.*: access to /metrics and to the lag inspector
     metrics_listen: tuple[str, int] = _set_by("mirror.metrics.listen")
-    is_listen_default: bool = True  # the file does not set the port: if it is taken, the next free port serves as well
-    is_state_default: bool = True  # the file does not set the state directory: likewise
+    is_listen_default: bool = True  # the file does not set the port: if it is taken, the next free port is used
+    is_state_default: bool = True  # the file does not set the state directory: the same applies
     metrics_max_series: int = _set_by("mirror.metrics.max.series")
     metrics_strimzi_names: bool = _set_by("mirror.metrics.strimzi.names")
     state_dir: Path = _set_by("mirror.state.dir")
@@ -216,6 +216,6 @@ class Settings:
     flows: tuple[Flow, ...]
     heartbeat_flows: tuple[HeartbeatFlow, ...]
     mirror: Mirror
-    ignored: tuple[str, ...]  # full keys that change nothing, in file order; for one warning
-    ignored_why: Mapping[str, str]  # key -> reason, for those of `ignored` that have one
-    notes: tuple[str, ...] = ()  # warnings for the log, about settings that probably do something else than intended
+    ignored: tuple[str, ...]  # full keys without effect, in file order; for one warning
+    ignored_why: Mapping[str, str]  # key -> reason, for keys in `ignored` that have a reason
+    notes: tuple[str, ...] = ()  # log warnings about settings that probably do not do what was intended

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Kind = Literal["ssl.truststore", "ssl.keystore"]
 
 _JCEKS = b"\xce\xce\xce\xce"
-_DER_SEQUENCE = b"\x30"  # what PKCS12 starts with
+_DER_SEQUENCE = b"\x30"  # the first byte of a PKCS12 store
 _KEY_BAGS = (bytes.fromhex("060b2a864886f70d010c0a0101"), bytes.fromhex("060b2a864886f70d010c0a0102"))  # plain, sealed
 _JAVA_TYPES = ("JKS", "PKCS12")
 _INLINE: dict[Kind, tuple[str, ...]] = {
@@ -39,7 +39,7 @@ _PEM_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entries:
-    """The content of a Java store as PEM: the one key with its chain, and the trusted certificates."""
+    """The content of a Java store as PEM: the only key with its chain, and the trusted certificates."""
 
     key: str | None = field(repr=False)
     chain: str
@@ -47,10 +47,10 @@ class Entries:
 
 
 def entries(java: Mapping[str, str], kind: Kind) -> Entries:
-    """Read a store by its real type: Java accepts a PKCS12 as a JKS, and the other way round.
+    """Read a store by its real type: Java accepts a PKCS12 as JKS, and vice versa.
 
     Raises:
-        ClientError: It cannot be read, its password or that of its key is wrong, or it holds several keys.
+        ClientError: The store cannot be read, its password or its key's password is wrong, or it has several keys.
     """
     where, password = f"{kind}.location", client_text(java, f"{kind}.password")
     data = file_bytes(java, where)
@@ -73,7 +73,7 @@ def _jks(java: Mapping[str, str], kind: Kind, data: bytes, password: str | None)
     except jks.JksError as error:
         raise _refused(java, f"{kind}.password" if error.is_password else where, kind, str(error)) from None
     leaves = [entry.chain[0] for entry in store.keys if entry.chain]
-    trusted = _certificates((*store.certificates, *leaves))  # Java trusts the own certificate of a key as well
+    trusted = _certificates((*store.certificates, *leaves))  # Java also trusts a key's own certificate
     if kind == "ssl.truststore" or not store.keys:
         return Entries(key=None, chain="", trusted=trusted)
     _refuse_several(java, len(store.keys))
@@ -88,7 +88,7 @@ def _jks(java: Mapping[str, str], kind: Kind, data: bytes, password: str | None)
 
 
 def _pkcs12(java: Mapping[str, str], kind: Kind, data: bytes, password: str | None) -> Entries:
-    # imported here: it takes 8 MiB in each process, and few flows have such a store
+    # Imported here: the library takes 8 MiB in each process, and few flows have such a store.
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
@@ -97,13 +97,13 @@ def _pkcs12(java: Mapping[str, str], kind: Kind, data: bytes, password: str | No
     except UnsupportedAlgorithm:
         raise _refused(java, f"{kind}.location", kind, "it is encrypted in a way that is not supported") from None
     except (ValueError, TypeError) as error:
-        is_password = "password" in str(error).lower()  # the only way to distinguish them
+        is_password = "password" in str(error).lower()  # only the text distinguishes the two causes
         reason = "its password is wrong, or it is damaged" if is_password else "it is damaged"
         raise _refused(java, f"{kind}.password" if is_password else f"{kind}.location", kind, reason) from None
     own = [store.cert] if store.cert else []
     if kind == "ssl.keystore":
         _refuse_several(java, sum(data.count(bag) for bag in _KEY_BAGS))
-    # Java names the other certificates of a key's chain by their subjects, and does not trust them for that.
+    # Java lists the other certificates of a key's chain by their subjects, and does not trust them because of that.
     trusted = [
         each
         for each in (*own, *store.additional_certs)
@@ -121,7 +121,7 @@ def _pkcs12(java: Mapping[str, str], kind: Kind, data: bytes, password: str | No
 
 
 def _chain(certificates: list[Certificate]) -> list[Certificate]:
-    """Return the first certificate and its issuers in order; a store has no order."""
+    """Return the first certificate, then its issuers in order, which a store lacks."""
     chain, others = certificates[:1], certificates[1:]
     while above := next((each for each in others if each.subject == chain[-1].issuer), None):
         chain.append(above)
@@ -160,7 +160,7 @@ def _certificates(ders: Iterable[bytes]) -> str:
 
 
 def file_bytes(java: Mapping[str, str], key: str) -> bytes:
-    """Return the content of the file that `key` names; ClientError where it cannot be read."""
+    """Return the content of the file that `key` names; raises ClientError if unreadable."""
     location = client_text(java, key) or ""
     try:
         return Path(location).read_bytes()
@@ -172,7 +172,7 @@ def file_bytes(java: Mapping[str, str], key: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pem:
-    """PEM text of the stores; None where not configured. Never shown."""
+    """PEM text of the stores; None if not configured. It is never shown."""
 
     trusted: str | None
     chain: str | None
@@ -187,7 +187,7 @@ def pem(java: Mapping[str, str]) -> Pem:
     """Return the trusted certificates, own chain and key; reads ssl.truststore.location and ssl.keystore.location.
 
     Raises:
-        ClientError: A store cannot be read, its password is wrong, or it does not hold what it is for.
+        ClientError: A store cannot be read, its password is wrong, or it lacks the content that it is for.
     """
     trusted = _trusted(java)
     if _java_type(java, "ssl.keystore"):
@@ -209,10 +209,10 @@ def pem(java: Mapping[str, str]) -> Pem:
 def ssl_context(java: Mapping[str, str], *, checks_host: bool) -> ssl.SSLContext:
     """Return a client context. Without a truststore, the system's authorities are trusted.
 
-    As Java trusts the JVM's.
+    Java trusts the JVM's authorities instead.
 
     Raises:
-        ClientError: As in `pem`, or a certificate or key in a store cannot be used.
+        ClientError: As in `pem`, or a certificate or key of a store cannot be used.
     """
     stores = pem(java)
     try:
@@ -234,11 +234,11 @@ def ssl_context(java: Mapping[str, str], *, checks_host: bool) -> ssl.SSLContext
 
 @contextmanager
 def _as_file(secret: str) -> Iterator[str]:
-    """Give text a path while ssl reads it, in memory if the system supports that."""
+    """Write a secret to a temporary file for ssl, in memory if the system allows."""
     try:
         file: IO[str] = os.fdopen(os.memfd_create("pem"), "w", encoding="ascii")
         path = f"/proc/self/fd/{file.fileno()}"
-    except (AttributeError, OSError):  # not Linux, or not allowed
+    except (AttributeError, OSError):  # not Linux, or not permitted
         file = tempfile.NamedTemporaryFile("w", encoding="ascii", suffix=".pem")  # noqa: SIM115 - 0600, closed below
         path = file.name
     with file:
@@ -260,7 +260,7 @@ def _trusted(java: Mapping[str, str]) -> str | None:
 
 
 def _java_type(java: Mapping[str, str], kind: Kind) -> str | None:
-    """Return the declared type of a Java store, None for PEM or without a store."""
+    """Return the declared type of a Java store; None for PEM, or without a store."""
     location = client_text(java, f"{kind}.location")
     inline = [key for key in _INLINE[kind] if client_text(java, key)]
     if not location and not inline:
@@ -282,7 +282,7 @@ def _java_type(java: Mapping[str, str], kind: Kind) -> str | None:
 
 
 def _pem_part(java: Mapping[str, str], kind: Kind, part: str) -> str | None:
-    """Return one part of a PEM store, inline or from a file. A keystore file has chain and key."""
+    """Return one part of a PEM store, inline or from a file. A key store file has both chain and key."""
     inline, location = client_text(java, f"{kind}.{part}"), client_text(java, f"{kind}.location")
     if not inline and not location:
         return None
@@ -298,10 +298,10 @@ def _pem_part(java: Mapping[str, str], kind: Kind, part: str) -> str | None:
 
 
 def _blocks(pem_text: str) -> list[tuple[str, str]]:
-    """Return (label, block) per PEM block, rewrapped: a properties value often has it on one line."""
+    """Return (label, block) per PEM block, rewrapped: a value in a properties file often has it on one line."""
     blocks = []
     for label, body in _PEM_BLOCK.findall(pem_text):
-        if ":" in body:  # an old encrypted key with headers keeps its lines
+        if ":" in body:  # an old-format encrypted key with headers keeps its line breaks
             lines = body.strip()
         else:
             packed = "".join(body.split())

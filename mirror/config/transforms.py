@@ -27,30 +27,30 @@ TRANSFORMS_KEY, PREDICATES_KEY = "transforms", "predicates"
 _PACKAGE = "org.apache.kafka.connect.transforms."
 UNNAMED = "nothing names it"
 _COMMON = frozenset({"type", "predicate", "negate"})
-_ROUTERS = ("RegexRouter", "TimestampRouter")  # they rename topics, whose names the flow's policy must know
+_ROUTERS = ("RegexRouter", "TimestampRouter")  # they rename topics, but the flow's policy must recognize the names
 
 
 def is_of_transforms(key: str) -> bool:
-    """Return whether a flow's key belongs to transforms."""
+    """Return whether a flow's key is about transforms or predicates."""
     return key.partition(".")[0] in (TRANSFORMS_KEY, PREDICATES_KEY)
 
 
 def is_named(key: str, layers: Iterable[Mapping[str, Entry]]) -> bool:
-    """Return whether a key names transforms or predicates, or belongs to a named one."""
+    """Return whether a key lists transforms or predicates, or belongs to a listed one."""
     kind, _, rest = key.partition(".")
     name = rest.partition(".")[0]
     return not rest or any(name in values.text_list(layer[kind]) for layer in layers if kind in layer)
 
 
 class TopicTransform(NamedTuple):
-    """A transform, and the remote topics that it applies to: all if none are named."""
+    """A transform, and the remote topics to which it applies: None means all."""
 
     transform: Transform
     topics: JavaPattern | None = None
     is_negated: bool = False
 
     def is_for(self, remote: str) -> bool:
-        """Return whether it applies to a remote topic."""
+        """Return whether the transform applies to a remote topic."""
         return self.topics is None or self.topics.matches(remote) is not self.is_negated
 
 
@@ -66,7 +66,7 @@ def transforms_of(entries: Mapping[str, Entry]) -> tuple[TopicTransform, ...]:
 
 
 class _Keys:
-    """The keys of one transform or predicate; each that is read is known."""
+    """The keys of one transform or predicate; every key that is read counts as known."""
 
     def __init__(self, prefix: str, entries: Mapping[str, Entry], *, named_in: Entry) -> None:
         self._prefix = prefix
@@ -80,19 +80,19 @@ class _Keys:
         self.type = self._entries["type"]
 
     def text(self, name: str) -> str:
-        """Return a value, "" if there is none."""
+        """Return a value, "" if it is not set."""
         entry = self._entries.get(name)
         return values.text(entry) if entry is not None else ""
 
     def required(self, name: str) -> Entry:
-        """Return the entry of a key that must be there."""
+        """Return the entry of a required key."""
         entry = self._entries.get(name)
         if entry is None or not values.text(entry):
             raise refusal(self.type, f"needs {self._prefix}{name}. Write it, or take the transform out.")
         return entry
 
     def names(self, *names: str) -> tuple[str, ...]:
-        """Return a comma list, by its name or an older one."""
+        """Return a comma-separated list, from the first of these keys that is set."""
         return next((values.text_list(self._entries[name]) for name in names if name in self._entries), ())
 
     def boolean(self, name: str) -> bool:
@@ -100,7 +100,7 @@ class _Keys:
         return values.boolean(self._entries[name]) if name in self._entries else False
 
     def refuse_others(self, known: frozenset[str]) -> None:
-        """Refuse a key that is not honoured."""
+        """Refuse a key that is not supported."""
         for name, entry in self._entries.items():
             if name not in known | {"type"}:
                 raise refusal(entry, "is not a supported setting of this transform or predicate. Remove the line.")
@@ -131,7 +131,7 @@ def _transform(name: str, entries: Mapping[str, Entry], named_in: Entry) -> Topi
 
 
 def _predicate(keys: _Keys, entries: Mapping[str, Entry]) -> tuple[JavaPattern | None, Condition | None]:
-    """Return a transform's predicate on the topic, or on the record."""
+    """Return a transform's predicate: on the topic, or on the record."""
     name = keys.text("predicate")
     if not name:
         return None, None
@@ -184,7 +184,7 @@ def _replaces(of_key: bool) -> Callable[[_Keys], Change]:
 
 _MASK = frozenset({"fields", "replacement"})
 _REPLACE = frozenset({"include", "whitelist", "exclude", "blacklist", "renames"})
-# By type: the keys that it has, and how it is made of them.
+# By type: its keys, and how it is made from them.
 _KINDS: dict[str, tuple[frozenset[str], Callable[[_Keys], Change]]] = {
     "Filter": (frozenset(), lambda _: Drop()),
     "DropHeaders": (

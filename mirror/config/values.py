@@ -1,6 +1,6 @@
-"""Parse one property as a value of a Java type, or refuse it. The only parser of values.
+"""Parse one property as a value of a Java type, or refuse it. No other module parses values.
 
-A property is an entry of a file; a client's property has no place, which only its layers know.
+A property is an entry of a file. A property of a client has no line number, because only its layers have the entries.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from mirror.config.properties import HIDDEN, Entry, is_provided
 from mirror.errors import SettingsError
 from mirror.runtime.text_columns import one_line
 
-JAVA_BLANKS = "".join(map(chr, range(33)))  # what java.lang.String.trim removes; Kafka trims every value
+JAVA_BLANKS = "".join(map(chr, range(33)))  # java.lang.String.trim removes these; Kafka trims every value
 INT_MAX = 2**31 - 1
 MAX_REPLICATION_FACTOR = 32_767  # a 16-bit field of the CreateTopics request
 _NO_PATTERNS = "is not a valid list of regular expressions. Correct it at the source of the config provider."
 
 
 class ClientError(SettingsError):
-    """A client's property that cannot be honoured; `key` is its Java name without any prefix."""
+    """An unsupported property of a client; `key` is its Java name without any prefix."""
 
     def __init__(self, key: str, complaint: str) -> None:
         super().__init__(f"{key}: {complaint}", key=key, complaint=complaint)
@@ -30,7 +30,7 @@ class ClientError(SettingsError):
 
 
 def refusal(entry: Entry, complaint: str) -> SettingsError:
-    """Return the error for `entry`. `complaint` has the found value, the expected one, and the remedy."""
+    """Return the error for `entry`. `complaint` has the found value, the expected one, and what to do."""
     if not entry.where:
         return ClientError(entry.key, complaint)
     return SettingsError(
@@ -51,18 +51,18 @@ def client_text(java: Mapping[str, str], key: str) -> str | None:
 
 
 def text(entry: Entry) -> str:
-    """Return the value trimmed as Kafka's ConfigDef does."""
+    """Return the value, trimmed like Kafka's ConfigDef."""
     return entry.value.strip(JAVA_BLANKS)
 
 
 def text_list(entry: Entry) -> tuple[str, ...]:
-    """Return a comma list, each item trimmed; an empty value is an empty list."""
+    """Return a comma-separated list, each item trimmed; an empty value is an empty list."""
     value = text(entry)
     return tuple(item.strip(JAVA_BLANKS) for item in value.split(",")) if value else ()
 
 
 def names(entry: Entry) -> tuple[str, ...]:
-    """Return a comma list of names, none of them empty."""
+    """Return a comma-separated list of names, none of them empty."""
     found = text_list(entry)
     if not all(found):
         raise refusal(entry, "holds an empty name; expected names between the commas. Remove the extra comma.")
@@ -70,8 +70,8 @@ def names(entry: Entry) -> tuple[str, ...]:
 
 
 def patterns(entry: Entry) -> tuple[str, ...]:
-    """Return a comma list of Java regular expressions."""
-    from mirror.policy.filters import compile_list  # loads `regex`, which `--help` does not need
+    """Return a comma-separated list of Java regular expressions."""
+    from mirror.policy.filters import compile_list  # imports `regex`, which `--help` does not need
     from mirror.policy.java_regex import RegexError
 
     found = text_list(entry)
@@ -83,7 +83,7 @@ def patterns(entry: Entry) -> tuple[str, ...]:
 
 
 def word(entry: Entry, *, words: Sequence[str], complaint: str) -> str:
-    """Return one of `words`, in any case; `complaint` explains the error of another value."""
+    """Return one of `words`, in any case; other values raise an error with `complaint`."""
     found = text(entry)
     if found.lower() not in words:
         raise refusal(entry, f"{entry.shown(found)} {complaint}")
@@ -91,7 +91,7 @@ def word(entry: Entry, *, words: Sequence[str], complaint: str) -> str:
 
 
 def choice(entry: Entry, *, choices: Sequence[str]) -> str:
-    """Return one of `choices`, spelled exactly so."""
+    """Return one of `choices`, in exactly this spelling."""
     found = text(entry)
     if found not in choices:
         raise refusal(entry, f"{entry.shown(found)} is not supported. Write one of {', '.join(choices)}.")
@@ -99,7 +99,7 @@ def choice(entry: Entry, *, choices: Sequence[str]) -> str:
 
 
 def boolean(entry: Entry) -> bool:
-    """Return true or false, any case."""
+    """Return true or false, in upper or lower case."""
     value = text(entry).lower()
     if value not in ("true", "false"):
         raise refusal(entry, f"{entry.shown(text(entry))} is not a boolean. Write true or false.")
@@ -126,7 +126,7 @@ def replication_factor(entry: Entry) -> int:
 
 
 def folder(entry: Entry) -> Path:
-    """Return the path of a directory, which need not exist."""
+    """Return the path of a directory that need not exist."""
     path = text(entry)
     if not path or "\0" in entry.value:
         raise refusal(entry, "is not a path; expected a directory. Name one or leave the key out.")
@@ -134,7 +134,7 @@ def folder(entry: Entry) -> Path:
 
 
 def url(entry: Entry) -> str:
-    """Return an address of HTTP without a slash at its end, or nothing."""
+    """Return an HTTP address without a trailing slash, or ""."""
     found = text(entry)
     if found and not found.startswith(("http://", "https://")):
         raise refusal(entry, f"{entry.shown(found)} is not an address. Write one like http://127.0.0.1:9090.")
@@ -151,10 +151,10 @@ def host_port(entry: Entry) -> tuple[str, int]:
 
 
 def broker_addresses(bootstrap: str) -> tuple[str, ...]:
-    """Return bootstrap.servers as lower-case host:port items; Java's optional "PROTOCOL://" is dropped.
+    """Return bootstrap.servers as host:port items in lower case; Java's optional "PROTOCOL://" is dropped.
 
     Raises:
-        ValueError: An item is no host:port; its text, without anything before an "@", is the argument.
+        ValueError: An item is not host:port; the argument is its text, without anything before an "@".
     """
     addresses = []
     for item in filter(None, (part.strip(JAVA_BLANKS) for part in bootstrap.split(","))):

@@ -1,4 +1,4 @@
-"""Ask a running Kafka Connect for its connectors, over its REST API."""
+"""Request the connectors of a running Kafka Connect over its REST API."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from mirror.config.imports.connectors import Connectors
 from mirror.config.imports.documents import expanded
 from mirror.errors import ClusterUnavailable, SettingsError
 
-BOUND_S = 10.0  # for the whole answer
-LARGEST_ANSWER = 64 << 20  # bytes; a connector's settings have some kilobytes
+BOUND_S = 10.0  # limit for the whole response
+LARGEST_ANSWER = 64 << 20  # bytes; the settings of one connector have some kilobytes
 _PIECE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How to be let in: a login, and which authorities to trust."""
+    """The access to Connect: a login, and the trusted certificate authorities."""
 
     user: str = ""
     password: str = field(default="", repr=False)
-    authorities: Path | None = None  # a PEM file; None for the system's
+    authorities: Path | None = None  # a PEM file; None for the system's authorities
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """Follows no redirect: it would send the login to another address."""
+    """Follows no redirect: a redirect would send the login to another address."""
 
     def redirect_request(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str) -> None:
         """Return no request to follow."""
@@ -90,7 +90,7 @@ def _address(address: str) -> tuple[str, str]:
 
 def _get(url: str, where: str, access: Access, bound_s: float) -> bytes:
     until = time.monotonic() + bound_s
-    request = Request(url, headers={"Accept": "application/json"})  # noqa: S310 - of http and https alone
+    request = Request(url, headers={"Accept": "application/json"})  # noqa: S310 - only http and https
     if access.user:
         login = base64.b64encode(f"{access.user}:{access.password}".encode()).decode()
         request.add_unredirected_header("Authorization", f"Basic {login}")

@@ -11,8 +11,8 @@ from mirror.errors import SettingsError
 
 JAVA_PACKAGE = "org.apache.kafka.connect.mirror."
 SOURCE_ALIAS, TARGET_ALIAS = "source.cluster.alias", "target.cluster.alias"
-TARGET_DEFAULT = "target"  # of MirrorConnectorConfig; the source's alias has no default
-# Of every connector in Connect, with what makes them needless.
+TARGET_DEFAULT = "target"  # default of MirrorConnectorConfig; the source's alias has no default
+# Keys of every connector in Connect, each with the reason why it is needless.
 _OF_CONNECT = {
     "connector.plugin.version": "there is no connector",
     "name": "there is no connector",
@@ -24,8 +24,8 @@ _OF_CONNECT_PREFIXES = {
     "errors.": "a record that cannot be written pauses its partition only, until it can",
     "topic.creation.": "topics are created as their source is",
     "transaction.boundary": "mirror.transaction.ms sets the duration of transactions",
-    "consumer.override.": "of connectors that read from Connect's own cluster",
-    "admin.override.": "of Connect's worker",
+    "consumer.override.": "only for connectors that read from Connect's own cluster",
+    "admin.override.": "for a client of Connect's worker",
 }
 
 
@@ -39,26 +39,26 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One setting that was found, and the line that is made of it."""
+    """One setting that was found, and the line into which it is translated."""
 
     found: str  # the key where it was found
     where: str
     state: State = State.TRANSLATED
-    key: str = ""  # of the line; "" for none
+    key: str = ""  # of the line; "" for no line
     value: str = field(default="", repr=False)
-    why: str = ""  # of another state than TRANSLATED
+    why: str = ""  # for every state except TRANSLATED
 
     @property
     def is_line(self) -> bool:
-        """Return whether a line is written for it."""
+        """Return whether the file gets a line for the item."""
         return bool(self.key) and self.state is not State.LEFT_OUT
 
     def left_out(self, why: str) -> Self:
-        """Return the same without a line."""
+        """Return the item without a line."""
         return replace(self, state=State.LEFT_OUT, why=why)
 
     def by_hand(self, why: str) -> Self:
-        """Return the same marked for manual work, with a further reason."""
+        """Return the item marked for manual work, with a further reason."""
         reasons = dict.fromkeys(each for each in (self.why, why) if each)
         return replace(self, state=State.BY_HAND, why="; ".join(reasons))
 
@@ -95,7 +95,7 @@ class Connector:
     role: Role
     settings: tuple[Setting, ...]
     where: str
-    state: str = ""  # "PAUSED" or "STOPPED" if it is known not to run
+    state: str = ""  # "PAUSED" or "STOPPED" if the connector is known not to run
 
     def value(self, key: str) -> str | None:
         """Return the connector's value of a key."""
@@ -116,11 +116,11 @@ class Connector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connectors:
-    """The content of the sources."""
+    """The connectors and settings in the given sources."""
 
     connectors: tuple[Connector, ...] = ()
     workers: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)  # Connect's own, by the target's alias
-    others: tuple[Item, ...] = ()  # what is of no flow
+    others: tuple[Item, ...] = ()  # items that belong to no flow
 
     def __add__(self, other: Connectors) -> Connectors:
         return Connectors(
@@ -131,7 +131,7 @@ class Connectors:
 
 
 def somebody_elses(name: str, connector_class: str, where: str) -> Connectors:
-    """Return a connector of another program as one that is left out."""
+    """Return a connector that is not MirrorMaker's, as left out."""
     item = Item(found=f"{name} ({connector_class})", where=where)
     return Connectors(others=(item.left_out("no connector of MirrorMaker 2"),))
 
@@ -150,7 +150,7 @@ def settings_of(config: Mapping[str, object], where: str) -> tuple[Setting, ...]
     )
 
 
-# Keys that one connector reads alone; of MirrorSourceConfig, MirrorCheckpointConfig and MirrorHeartbeatConfig of Kafka 4.1.1.
+# Keys that only one connector reads; from MirrorSourceConfig, MirrorCheckpointConfig and MirrorHeartbeatConfig of Kafka 4.1.1.
 _KEYS_OF = {
     Role.SOURCE: {
         "config.properties.exclude",
@@ -192,7 +192,7 @@ CLIENTS = tuple(f"{side}{role}." for side in ("", "source.", "target.") for role
 
 
 def needless_of_connect(key: str, value: str) -> str:
-    """Return why a key of every connector is needless, "" for other keys."""
+    """Return why a key that every connector may have is needless, "" for other keys."""
     if key in ("transforms", "predicates"):
         return "" if value.strip() else "is empty"
     return _OF_CONNECT.get(key) or next(

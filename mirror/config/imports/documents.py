@@ -27,7 +27,7 @@ def is_connector(document: object) -> bool:
 
 
 def connector(document: Mapping[str, Any], where: str, state: str = "") -> Connectors:
-    """Return a connector of either shape; one of another class is listed as left out."""
+    """Return a connector of either shape; list one of another class as left out."""
     config = document if CLASS in document else document["config"]
     name = str(document.get("name") or config.get("name") or "")
     place = f"{where}: {name}" if name else where
@@ -44,7 +44,7 @@ def expanded(answer: object, where: str) -> Connectors:
     """Return the connectors in Connect's response to GET /connectors?expand=info&expand=status.
 
     Raises:
-        SettingsError: the response is something else.
+        SettingsError: the response has another format.
     """
     found = Connectors()
     for name, about in _named(answer, where):
@@ -67,15 +67,15 @@ def _named(answer: object, where: str) -> Iterator[tuple[str, Mapping[str, Any]]
 
 
 def read_documents(text: str, where: str) -> Connectors:
-    """Return the connectors that a text holds.
+    """Return the connectors in a text.
 
     Args:
         text: YAML or JSON: Strimzi's resources, connectors with or without their names, lists of them, or Connect's
             response to GET /connectors?expand=info.
-        where: What messages call it.
+        where: Name of the text in messages.
 
     Raises:
-        SettingsError: it is neither YAML nor JSON, or holds no connector.
+        SettingsError: the text is neither YAML nor JSON, or has no connector.
     """
     found = Connectors()
     others = 0
@@ -93,7 +93,7 @@ def read_documents(text: str, where: str) -> Connectors:
 
 
 def _is_of_kubernetes(document: object) -> bool:
-    """Return whether a document is a resource of Kubernetes, of any kind."""
+    """Return whether a document is a Kubernetes resource of any kind."""
     return isinstance(document, Mapping) and "apiVersion" in document and "kind" in document
 
 
@@ -117,7 +117,7 @@ def _documents(text: str, where: str) -> Iterator[object]:
 
 
 def _flat(document: object) -> Iterator[Any]:
-    """Yield the documents of a list, or of Kubernetes' kind List."""
+    """Yield the documents of a list, or of a Kubernetes List."""
     if isinstance(document, list):
         for each in document:
             yield from _flat(each)

@@ -26,7 +26,7 @@ _NAMED = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 def tried(items: Sequence[Item], path: Path) -> list[Item]:
     """Return the items: refused ones marked for manual work, ineffective ones without a line.
 
-    Connections whose secrets are not on this machine are not checked.
+    If a connection's secrets are not on this machine, the connection is not checked.
     """
     found = dict(enumerate(items))
     refused = _without_secrets(found, path)
@@ -44,7 +44,10 @@ def tried(items: Sequence[Item], path: Path) -> list[Item]:
 
 
 def _entries(found: Mapping[int, Item], refused: Collection[int], path: Path) -> list[Entry]:
-    """Return the lines to check. A cluster whose brokers were refused gets others, because it needs some."""
+    """Return the lines to check.
+
+    If the brokers of a cluster were refused, substitute a placeholder address: the check needs an address for each cluster.
+    """
     entries = []
     for number, item in found.items():
         is_address = item.key.endswith(BROKERS) and "->" not in item.key
@@ -78,7 +81,7 @@ def _without_secrets(found: dict[int, Item], path: Path) -> set[int]:
             resolve({**providers, item.key: Entry(key=item.key, value=item.value, where=path.name)}, os.environ)
         except SettingsError as error:
             if error.key != item.key:
-                return missing  # of a provider itself: the loader reports it
+                return missing  # the reference belongs to a provider: the loader reports it
             found[number] = item.by_hand(
                 ""
                 if item.state is State.BY_HAND
@@ -89,13 +92,13 @@ def _without_secrets(found: dict[int, Item], path: Path) -> set[int]:
 
 
 def _beside(found: Mapping[int, Item], number: int) -> set[int]:
-    """Return the other connection settings of a line's cluster: they cannot be checked without it."""
+    """Return a cluster's other connection settings, which cannot be checked without this line."""
     owner = _owner(found[number].key)
     return {other for other, item in found.items() if owner and _owner(item.key) == owner}
 
 
 def _owner(key: str) -> str:
-    """Return the cluster or flow of a line about security, "" for any other line."""
+    """Return the cluster or flow of a security setting, "" for any other line."""
     if key in FLOW_DEFAULTS:
         return ""
     parts = key.split(".")
@@ -109,7 +112,7 @@ def _owner(key: str) -> str:
 def properties_text(items: Sequence[Item], origin: str, advice: str) -> str:
     """Return a file with the items' lines: clusters first, then each flow.
 
-    Items for manual work are written as found, below the reason: kafka-mirror refuses them until the user has decided.
+    Items for manual work are written as found, below the reason. kafka-mirror refuses them until the user has decided.
     """
     lines = [item for item in items if item.is_line]
     parts = [_comment(f"Written by kafka-mirror import from {origin}. {advice}")]
@@ -154,7 +157,7 @@ def _sections(lines: Sequence[Item]) -> list[tuple[str, list[Item]]]:
 
 
 def _flow_of(key: str) -> str:
-    """Return the flow of a key: all before the first dot after the arrow. Only a comment depends on it."""
+    """Return the flow of a key: everything before the first dot after the arrow. Only a comment depends on it."""
     source, _, rest = key.partition("->")
     return f"{source}->{rest.partition('.')[0]}"
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from mirror.config.imports.connectors import Item, Setting
 from mirror.config.providers import PROVIDERS, is_provider_key
 
-FOLDER = "/etc/kafka-mirror/secrets"  # as docs/kubernetes mounts them
+FOLDER = "/etc/kafka-mirror/secrets"  # as in the mounts of docs/kubernetes
 PLACEHOLDER = re.compile(r"\$\{([^}:]+):(?:[^}]*?)\}")
 _KUBERNETES = re.compile(r"\$\{(?:strimzisecrets|secrets):(?:[^/:}]+/)?([^:}]+):([^}]+)\}")
 _JAVA_PACKAGE = "org.apache.kafka.common.config.provider."
-# The usual names of Kafka's providers in workers; Strimzi declares those that begin with its name.
+# The usual names of Kafka's providers in workers; Strimzi declares those that start with its name.
 USUAL = {
     **dict.fromkeys(("file", "strimzifile"), f"{_JAVA_PACKAGE}FileConfigProvider"),
     **dict.fromkeys(("directory", "dir", "strimzidir"), f"{_JAVA_PACKAGE}DirectoryConfigProvider"),
@@ -26,12 +26,12 @@ def reference(secret: str, key: str) -> str:
 
 
 def mount(secret: str, key: str) -> str:
-    """Return the manual work that `reference` needs."""
+    """Return the manual work that a `reference` requires."""
     return f"mount the Secret {secret} at {FOLDER}/{secret}; its key {key} is read"
 
 
 def without_kubernetes(setting: Setting) -> Setting:
-    """Return the setting with references to Kubernetes' API turned into references to mounted folders."""
+    """Return the setting; replace references to Kubernetes' API by references to mounted folders."""
     found = list(_KUBERNETES.finditer(setting.value))
     if not found:
         return setting
@@ -44,14 +44,14 @@ def without_kubernetes(setting: Setting) -> Setting:
 
 
 def providers_in(value: str) -> list[str]:
-    """Return the names of the config providers that a value refers to."""
+    """Return the names of the config providers in a value's references."""
     return PLACEHOLDER.findall(value)
 
 
 def provider_items(items: Sequence[Item], workers: Mapping[str, Sequence[Setting]]) -> Iterator[Item]:
-    """Yield the declarations of the config providers in values.
+    """Yield declarations of the config providers that values refer to.
 
-    A worker may have declared them; if unknown, the usual names are assumed.
+    If no worker's settings declare them, their usual names decide.
     """
     told = {each.key: each for settings in workers.values() for each in settings if is_provider_key(each.key)}
     users: dict[str, str] = {}

@@ -1,6 +1,6 @@
 """Read Strimzi's resources KafkaMirrorMaker2 (v1beta2 and v1) and KafkaConnector. Pure.
 
-Converts a resource to the connectors that Strimzi's operator creates.
+A resource is converted to the connectors that Strimzi's operator creates from it.
 
 Source: Strimzi's classes KafkaMirrorMaker2Connectors and KafkaMirrorMaker2Configuration.
 """
@@ -31,7 +31,7 @@ from mirror.errors import SettingsError
 
 GROUP = "kafka.strimzi.io/"
 MIRROR, CONNECTOR = "KafkaMirrorMaker2", "KafkaConnector"
-# Before v1 the operator gave Connect's topic and group these names.
+# Before v1 the operator used these names for Connect's topic and group.
 _OFFSETS_TOPIC = "mirrormaker2-cluster-offsets"
 _GROUP = "mirrormaker2-cluster"
 _ROLES = {"sourceConnector": Role.SOURCE, "checkpointConnector": Role.CHECKPOINT, "heartbeatConnector": Role.HEARTBEAT}
@@ -49,12 +49,12 @@ _LOGIN_MODULES = {
     "scram-sha-512": ("SCRAM-SHA-512", "org.apache.kafka.common.security.scram.ScramLoginModule"),
 }
 _OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-_OAUTH_FIELDS = {"type", "clientId", "clientSecret", "scope", "tokenEndpointUri"}  # the fields of Kafka's own module
+_OAUTH_FIELDS = {"type", "clientId", "clientSecret", "scope", "tokenEndpointUri"}  # fields that Kafka's own module has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cluster:
-    """One cluster of a resource, and its place in it."""
+    """One cluster of a resource, and its location in the resource."""
 
     spec: Mapping[str, Any]
     where: str
@@ -78,7 +78,7 @@ def is_resource(document: object) -> bool:
 
 
 def read_resource(document: Mapping[str, Any], where: str) -> Connectors:
-    """Return the connectors of a resource, and its settings of Connect's worker.
+    """Return the connectors of a resource, and its settings for Connect's worker.
 
     Raises:
         SettingsError: a required field is missing.
@@ -130,7 +130,7 @@ def _mirrors(spec: Mapping[str, Any], where: str) -> Connectors:
 
 
 def _worker_cluster(spec: Mapping[str, Any], clusters: Mapping[str, _Cluster], where: str) -> _Cluster:
-    """Return the cluster that Connect itself keeps its topics on: spec.target of v1, connectCluster before."""
+    """Return the cluster with Connect's own topics: spec.target in v1, connectCluster before."""
     if "target" in spec:
         return _Cluster(spec=spec["target"], where=f"{where}: spec.target")
     return _named(clusters, str(spec.get("connectCluster", "")), where)
@@ -180,7 +180,7 @@ def _state(spec: Mapping[str, Any]) -> str:
 
 
 def _cluster_settings(cluster: _Cluster, prefix: str) -> Iterator[Setting]:
-    """Yield the operator's connector settings of a cluster, with secrets as references to files."""
+    """Yield the operator's connector settings for a cluster, with secrets as references to files."""
     alias = TARGET_ALIAS if prefix.startswith("target") else SOURCE_ALIAS
     yield Setting(key=alias, value=cluster.alias, where=cluster.where)
     yield Setting(
@@ -217,7 +217,7 @@ def _security(cluster: _Cluster) -> Iterator[Setting]:
 
 
 def _trusted(certificates: Sequence[Mapping[str, Any]], where: str) -> Iterator[Setting]:
-    """Yield the trusted certificates; of a pattern the file that Strimzi's own authorities have."""
+    """Yield the trusted certificates; for a pattern, the file name that Strimzi's own authorities use."""
     if not certificates:
         return
     parts, to_do = [], []
@@ -255,7 +255,7 @@ def _password(kind: str, login: Mapping[str, Any], where: str) -> Iterator[Setti
 
 
 def _oauth(login: Mapping[str, Any], where: str) -> Iterator[Setting]:
-    """Yield OAUTHBEARER for Kafka's own login module; Strimzi's module has further fields."""
+    """Yield OAUTHBEARER settings for Kafka's own login module; Strimzi's module has further fields."""
     to_do, options = [], {"clientId": _quoted(login.get("clientId", ""))}
     if login.get("clientSecret"):
         secret, key = str(login["clientSecret"]["secretName"]), str(login["clientSecret"]["key"])
@@ -281,12 +281,12 @@ def _jaas(module: str, options: Mapping[str, str]) -> str:
 
 
 def _quoted(text: object) -> str:
-    """Return a text for the quotes of a login module's option."""
+    """Return a text quoted for an option of a login module."""
     return str(text).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _worker(cluster: _Cluster) -> Iterator[Setting]:
-    """Yield a resource's settings of Connect's workers: positions, group, and clients."""
+    """Yield a resource's settings for Connect's workers: positions, group, and clients."""
     where = f"{cluster.where}.config"
     given = {key: value for key, value in cluster.config.items() if not is_common(key)}
     for key, name, default in (

@@ -1,6 +1,6 @@
 """Translate connectors into lines of a properties file. Pure.
 
-MirrorMaker defines `A->B.KEY` of a properties file as KEY of the connector from A to B. So most keys only get their flow as a
+In MirrorMaker, `A->B.KEY` of a properties file is KEY of the connector from A to B. So most keys only get their flow as a
 prefix. Three kinds are translated separately: connections of clusters, settings that a connector leaves to its worker, and keys
 that a connector does not read.
 """
@@ -43,8 +43,8 @@ _NOT_SEEN = "the flow has no MirrorSourceConnector, so nothing is mirrored; remo
 class Translation:
     """The result of an import."""
 
-    items: tuple[Item, ...]  # in the order of their lines
-    notes: tuple[str, ...] = ()  # what no source contains
+    items: tuple[Item, ...]  # in the order of the lines
+    notes: tuple[str, ...] = ()  # about facts that no source contains
 
 
 def translate(found: Connectors, offsets_topic: str = "") -> Translation:
@@ -52,7 +52,7 @@ def translate(found: Connectors, offsets_topic: str = "") -> Translation:
 
     Args:
         found: The content of the sources.
-        offsets_topic: Connect's topic of positions, "" if it was not given.
+        offsets_topic: Connect's topic of positions, "" if not given.
     """
     flows = flows_of(found.connectors)
     aliases = dict.fromkeys(alias for flow in flows for alias in (flow.source, flow.target))
@@ -105,7 +105,7 @@ def _of_flow(flow: ConnectorFlow) -> Iterator[Item]:
 
 
 def _paused(flow: ConnectorFlow, connector: Connector) -> Item:
-    """Return the result for a paused or stopped connector: of the whole flow, or alone."""
+    """Return the result for a paused or stopped connector: for the whole flow, or for the connector alone."""
     state = Item(found="state", where=connector.where)
     if flow.source_connector is None or flow.source_connector.state:
         return state.left_out(f"it is {connector.state}; the flow runs as soon as kafka-mirror run starts")
@@ -141,15 +141,15 @@ def _of_connector(flow: ConnectorFlow, connector: Connector, setting: Setting) -
 
 
 def _of_all(flow: ConnectorFlow, connector: Connector, item: Item) -> Item | None:
-    """Return the result of a key; other connectors may have the key too.
+    """Return the result of a key that other connectors may have too.
 
-    In kafka-mirror it applies to the whole flow, so the source connector, which mirrors the records, decides.
+    In kafka-mirror such a key applies to the whole flow, so the source connector, which mirrors the records, decides.
     """
     key, source = item.found, flow.source_connector
     theirs = source.value(key) if source is not None else item.value
     if connector is not source and key not in READER and theirs != item.value:
         if _is_of_clients(key):
-            return item.left_out("of clients that read offset syncs, which kafka-mirror does not have")
+            return item.left_out("setting of a client that reads offset syncs; kafka-mirror has no such client")
         if theirs is None and (key in FLOW_KEYS or key.startswith(CLIENTS)):
             return _of_another_alone(flow, item)
     if key.startswith(("admin.", "producer.")) and is_common(key.partition(".")[2]):
@@ -160,7 +160,7 @@ def _of_all(flow: ConnectorFlow, connector: Connector, item: Item) -> Item | Non
 
 
 def _is_of_clients(key: str) -> bool:
-    """Return whether a key belongs to one kind of clients and is no connection setting."""
+    """Return whether a key belongs to one kind of client and sets no connection."""
     client = next((prefix for prefix in CLIENTS if key.startswith(prefix)), None)
     return client is not None and not is_common(key.removeprefix(client))
 
@@ -178,7 +178,7 @@ def _line(item: Item, key: str) -> Item:
 
 
 def _about_positions(flow: ConnectorFlow, role: Role, item: Item) -> Item:
-    """Return a connector's settings of its positions as keys of the target."""
+    """Return a connector's settings about its positions as keys of the target."""
     if role is not Role.SOURCE:
         return item.left_out("only the positions of records count")
     if item.found == "offsets.storage.topic":
@@ -200,16 +200,16 @@ def _name_in_flow(connector: Connector, key: str) -> str:
 
 
 def _of_worker(alias: str, setting: Setting) -> Item:
-    """Return the result of a setting of Connect's worker that writes to a target."""
+    """Return the result of a setting of Connect's worker, which writes to a target."""
     item = Item(found=setting.key, where=setting.where, value=setting.value)
     if setting.key.startswith(("consumer.", "admin.")):
-        return item.left_out("a client of Connect's worker, which is not there")
+        return item.left_out("setting of a Connect worker's client; kafka-mirror has no Connect worker")
     line = _line(item, f"{alias}.{setting.key}")
     return line.by_hand(setting.to_do) if setting.to_do else line
 
 
 def _joined(items: Iterable[Item]) -> list[Item]:
-    """Return the items with one per line: the first item wins and names the items that differ."""
+    """Return the items, one per line. The first item wins, and names items with other values."""
     found: dict[object, Item] = {}
     for number, item in enumerate(items):
         key: object = item.key if item.is_line else number
@@ -238,7 +238,7 @@ def _together(first: Item, second: Item) -> Item:
 
 
 def _notes(flows: Sequence[ConnectorFlow], found: Connectors, items: Sequence[Item]) -> Iterator[str]:
-    """Yield notes about what no source contains."""
+    """Yield notes about facts that no source contains."""
     lines: Mapping[str, Item] = {item.key: item for item in items if item.is_line}
     for flow in flows:
         if any(each.role is Role.SOURCE and not each.name for each in flow.connectors):
