@@ -1,3 +1,3 @@
-"""Replication between Kafka clusters, on Spark."""
+"""Replicate topics between Kafka clusters, on Spark."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""Run kafka-mirror, top to bottom: settings, clusters, topics, Spark, metrics, until a signal."""
+"""Run kafka-mirror: read settings, check clusters and topics, start Spark and metrics, replicate until a signal."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ from mirror.switching.drills import Drills
 
 log = logging.getLogger("mirror")
 
-STOP_WITHIN_S = 22.0  # from the request on; delays by a dead cluster shorten the time of the windows
+STOP_WITHIN_S = 22.0  # from the request on; delays by a dead cluster leave less time for the windows
 LANES_END_S = 5.0
-POLL_ENDS_S = 6.0  # a poll that runs asks two clusters; the rest of the round is left out
+POLL_ENDS_S = 6.0  # a running poll still asks two clusters; the rest of the round is skipped
 SPARE_TASKS = 2
-RESTARTS_BEFORE_GIVING_UP = 10  # within the last
+RESTARTS_BEFORE_GIVING_UP = 10  # within the following time
 RESTARTS_COUNT_S = 600.0
-REVIVE_EVERY_S = 1.0  # how often the JVM is asked whether its queries run: each question costs both processes CPU
+REVIVE_EVERY_S = 1.0  # how often the JVM is asked whether its queries run: each request costs both processes CPU time
 LOOK_AGAIN_S = 60.0
 
 
 def lane_progress(mirror: Mirror) -> LaneProgress:
-    """Return the progress of the process' lanes, which shows whether one hangs."""
+    """Return a record of the process' lanes, which shows whether a lane hangs."""
     names, longest_s = map(lane_name, range(mirror.lanes)), lane_takes_s(mirror.lanes, mirror.window_ms)
     return LaneProgress(names, longest_s=longest_s)
 
 
 def _objectives(flows: Sequence[FlowState]) -> dict[Labels, float]:
-    """Return the RPO objectives (s) of the flows that this process serves a part of."""
+    """Return the RPO objectives (s) of the flows that this process serves at least partly."""
     served = [state for state in flows if state.membership is not None and state.membership.owned]
     return {state.name: float(state.flow.rpo_objective_s) for state in served}
 
@@ -83,8 +83,8 @@ class Appliance:
         self._is_ready = False
         self._stop = threading.Event()
         self._stop_requested_s = 0.0
-        self._is_changed = threading.Event()  # when a flow's plan is not the one in the plan file
-        self._failure: Exception | None = None  # raised when every position is handed over
+        self._is_changed = threading.Event()  # a flow's plan differs from the plan file
+        self._failure: Exception | None = None  # raised after every position is handed over
         horizon = horizon_of(poll_interval_s=settings.mirror.poll_interval_s, window_s=settings.mirror.window_ms / 1000)
         self.recorder = Recorder(horizon)
         self.flows = [state_of(flow) for flow in settings.flows]
@@ -125,7 +125,7 @@ class Appliance:
             self._memberships.start()
             engine = self.engine.start(mirror.spark, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
             stack.callback(engine.close)
-            self._on_signals()  # after Spark, which installs its own handler
+            self._on_signals()  # after Spark's start, because Spark installs its own handlers
             engine.listen(self.recorder, self._streams(), self._progress.completed)
             lanes = self._lanes(engine)
             queries: list[Query] = [lanes, *self._checkpoint_queries(engine)]
@@ -164,7 +164,7 @@ class Appliance:
         return engine.lanes(self._folder, plan=plan, lanes=mirror.lanes, slots=mirror.slots, window_ms=mirror.window_ms)
 
     def _checkpoint_queries(self, engine: Engine) -> list[Query]:
-        """Return the query of checkpoint rounds, none if no flow makes checkpoints."""
+        """Return the query of checkpoint rounds, or nothing if no flow makes checkpoints."""
         intervals = [s.flow.checkpoints.interval_s for s in self.flows if s.flow.checkpoints.enabled]
         if not intervals:
             return []
@@ -182,7 +182,7 @@ class Appliance:
         )
 
     def _serve(self, stack: ExitStack) -> int:
-        """Serve metrics and status. Return the port, the next free one if the default is taken.
+        """Serve metrics and status. Return the port; if the default port is taken, it is the next free one.
 
         Raises:
             SettingsError: the address is taken.
@@ -213,7 +213,7 @@ class Appliance:
         Raises:
             SettingsError: both ends of a flow are the same cluster, or a MirrorMaker 2 still replicates it.
             ClusterUnavailable: no flow's clusters respond.
-            ClusterRefuses: no flow can begin, and the first one is refused.
+            ClusterRefuses: no flow can begin, and a cluster refuses the first one.
         """
         failures: list[ClusterUnavailable] = []
         down: set[str] = set()
@@ -222,7 +222,7 @@ class Appliance:
                 continue
             try:
                 self._begin_flow(state)
-            except ClusterRefuses as error:  # a flow; the cluster itself is up
+            except ClusterRefuses as error:  # a refusal concerns a flow; the cluster itself is up
                 failures.append(error)
             except ClusterUnavailable as error:
                 failures.append(error)
@@ -259,7 +259,7 @@ class Appliance:
     def _emits_heartbeats(self, flow: tuple[str, str]) -> bool:
         """Return whether this process emits the flow's heartbeats.
 
-        If the flow replicates nothing, each process emits them.
+        If the flow replicates nothing, every process emits them.
         """
         return all(state.leads for state in self.flows if state.name == flow)
 
@@ -279,7 +279,7 @@ class Appliance:
             if state.name in with_gaps:
                 state.gaps_due.hasten(0.0)
             if state.name in odd:
-                # A topic was replaced or is gone, which may be for a moment.
+                # A topic was replaced or is gone, perhaps only for a moment.
                 state.refresh_due.hasten(LOOK_AGAIN_S)
 
     def _heartbeat_acknowledged(self, flow: tuple[str, str]) -> None:
@@ -299,11 +299,11 @@ class Appliance:
 
     @property
     def is_stopping(self) -> bool:
-        """True from the first request to stop on."""
+        """True since the first request to stop."""
         return self._stop.is_set()
 
     def stop(self) -> None:
-        """Ask `run` to end; safe from any thread."""
+        """Request the end of `run`; safe from any thread."""
         self._stop_requested_s = self._stop_requested_s or time.monotonic()
         self._stop.set()
 
@@ -350,7 +350,7 @@ class Appliance:
     # --- the end ------------------------------------------------------------------------------------------------
 
     def _finish(self, lanes: WindowQueries, polling: Polling) -> None:
-        """Let the running windows end themselves: everything in flight acknowledged, positions committed."""
+        """Let the running windows end by themselves: they acknowledge what is in flight, and commit positions."""
         log.info("stopping: running windows hand over their positions")
         self._plans.write(is_stopping=True)
         self._memberships.leave()
@@ -371,7 +371,7 @@ class Appliance:
 
 
 def _revive(queries: Iterable[Query], restarts: Restarts, store: Store) -> None:
-    """Start the queries again that have ended; raise StreamTerminated after too many restarts."""
+    """Restart ended queries; raises StreamTerminated after too many restarts."""
     for ended in [ended for query in queries for ended in query.revive()]:
         count = restarts.one_more()
         store.count("kafka_mirror_query_restarts_total")

@@ -1,4 +1,4 @@
-"""The command line `kafka-mirror COMMAND`: each command is a file of mirror/commands."""
+"""Parse the command line `kafka-mirror COMMAND`; each command is a file in mirror/commands."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ GROUPS = {
         "verify": "compare the target's records with the source's",
     },
     "Fail over": {
-        "failover-check": "report whether readers can move to a target now, and at what cost",
+        "failover-check": "report whether consumers can move to a target now, and at what cost",
         "drill": "rehearse a switch and the failback with a canary topic",
-        "switch": "move readers and writers to a flow's target, with a way back",
-        "switch-back": "move readers and writers back to the source cluster",
-        "migrate": "move readers and writers to the target for good",
+        "switch": "move consumers and producers to a flow's target; can be switched back",
+        "switch-back": "move consumers and producers back to the source cluster",
+        "migrate": "move consumers and producers to the target for good",
         "switches": "print past and running switches",
         "translate": "translate the offsets of a group, or one offset, to another cluster",
         "positions": "show a flow's positions, or set, pause, resume or export them",
@@ -75,13 +75,13 @@ def entry() -> NoReturn:
     """Run `main` as the whole program, and exit immediately.
 
     When the interpreter ends, librdkafka waits up to a minute for a commit to a cluster that does not respond. Everything else is
-    closed by then.
+    already closed.
     """
     if command_in(sys.argv[1:]) in WITH_SPARK:
         leave_out_pandas()
     try:
         code = main()
-    except Exception:  # noqa: BLE001 - a defect; threads that still run must not keep the process
+    except Exception:  # noqa: BLE001 - an unexpected error; threads must not keep the process alive
         traceback.print_exc()
         code = 1
     logging.shutdown()
@@ -93,7 +93,7 @@ def entry() -> NoReturn:
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the given options, and the command's function as `run`.
 
-    Only the given command is imported, so that help and errors are printed immediately.
+    Only the given command is imported, so that help and errors appear immediately.
     """
     parser = argparse.ArgumentParser(
         prog="kafka-mirror",
@@ -125,12 +125,12 @@ def _overview() -> str:
 
 
 def command_in(arguments: Sequence[str]) -> str | None:
-    """Return the command that is given, or None."""
+    """Return the given command, or None."""
     return next((argument for argument in arguments if argument in COMMANDS), None)
 
 
 def module_of(command: str) -> str:
-    """Return the name of a command's file; a Python keyword gets an underscore."""
+    """Return the module name of a command; a Python keyword gets an underscore."""
     name = command.replace("-", "_")
     return f"{name}_" if keyword.iskeyword(name) else name
 

@@ -16,7 +16,7 @@ class MirrorError(Exception):
 
 
 class SettingsError(MirrorError):
-    """A setting cannot be honoured. `key` and `complaint` are set for an entry of a file."""
+    """A setting is not supported. For an entry of a file, `key` and `complaint` are set."""
 
     exit_code = EXIT_SETTINGS
 
@@ -38,7 +38,7 @@ class ClusterUnavailable(MirrorError):
 
 
 class ClusterRefuses(ClusterUnavailable):
-    """A cluster refuses. Waiting does not help: its operator must grant a right or fix the cause."""
+    """A cluster refuses a request. Waiting does not help: its operator must grant a right or fix the cause."""
 
     retriable = False
     exit_code = EXIT_REFUSED

@@ -1,4 +1,4 @@
-"""`kafka-mirror app`: serve the lag inspector."""
+"""Run `kafka-mirror app`: serve the lag inspector."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from mirror.config.given import add_mirrors, mirror_arguments, mirrors_of
 from mirror.errors import SettingsError
 
 DESCRIPTION = """\
-Serve the lag inspector, pages that show lag by partition and consumer group, and why. With several files, the first page has the
-flows of all mirrors, and address and login are those of the first file. Reads only."""
+Serve the lag inspector: web pages that show lag by partition and consumer group, and its reasons. With several files, the first
+page shows the flows of all mirrors; address and login are those of the first file. Changes nothing."""
 EXAMPLES = """\
 examples:
   kafka-mirror app mirror.properties
@@ -32,12 +32,12 @@ def run(parsed: Namespace) -> int:
     """Serve until a signal.
 
     Raises:
-        SettingsError: the file or the address is no good.
+        SettingsError: the file or the address is invalid.
     """
     from app.serve import serve
 
     arguments = mirror_arguments(parsed)
-    first, *others = mirrors_of(arguments)  # refuses a bad file in one line
+    first, *others = mirrors_of(arguments)  # an invalid file ends the command with one line
     access = first.settings.mirror.http
     for other in others:
         if other.settings.mirror.http.has_login and not access.has_login:

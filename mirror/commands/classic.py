@@ -1,4 +1,4 @@
-"""`kafka-mirror classic`: make flows that keep topic names from MirrorMaker 1's consumer and producer files."""
+"""Run `kafka-mirror classic`: mirror with MirrorMaker 1's files and options, under the same topic names."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ NEEDLESS = {
 }
 
 DESCRIPTION = """\
-Mirror one or more source clusters into one target as kafka-mirror-maker.sh did: topics keep their names, new topics are added
-automatically, and each source starts at, and commits to, the consumer group of its consumer file. If a topic has another number
-of partitions on the target, records go to partitions by their keys, as with Kafka's default partitioner."""
+Mirror one or more source clusters into one target like kafka-mirror-maker.sh: topics keep their names, new topics are added
+automatically, and each source starts at the offsets of the consumer group in its consumer file, and commits to that group. If a
+topic has another number of partitions on the target, records go to partitions by key, as with Kafka's default partitioner."""
 EXAMPLES = f"""\
 examples:
   kafka-mirror classic --consumer.config dc1.properties --producer.config central.properties --whitelist 'orders|payments'

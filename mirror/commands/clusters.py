@@ -1,4 +1,4 @@
-"""`kafka-mirror clusters`: start or stop a pair of embedded Kafka clusters."""
+"""Run `kafka-mirror clusters`: start or stop a pair of embedded Kafka clusters."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def declare(parser: ArgumentParser) -> None:
 
 
 def run(parsed: Namespace) -> int:
-    """Start or stop them; return the exit code."""
+    """Start or stop the clusters; return the exit code."""
     (clusters.up if parsed.action == "up" else clusters.down)(parsed.dir)
     return 0

@@ -1,4 +1,4 @@
-"""`kafka-mirror dashboards`: write the generated boards, rules and docs/metrics.md, or check them."""
+"""Run `kafka-mirror dashboards`: write the generated boards, rules and docs/metrics.md, or check them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from mirror.commands.options import describe
 from mirror.errors import SettingsError
 
 DESCRIPTION = """\
-Write Grafana's boards, Prometheus' rules and docs/metrics.md (build), or list which of them are not
-what would be written (check)."""
+Write Grafana's boards, Prometheus' rules and docs/metrics.md (build), or list which of these files differ from what build
+would write (check)."""
 EXAMPLES = """\
 examples:
   kafka-mirror dashboards build --out monitoring --runbook-url https://wiki/mirror --selector 'job="mirror-eu"'
@@ -50,10 +50,16 @@ def declare(parser: ArgumentParser) -> None:
         help="""the mirror's scrape job, for example job="a" (default: job="kafka-mirror")""",
     )
     parser.add_argument(
-        "--rpo-warning-s", type=int, metavar="N", help="a topic that waits longer is a warning (default: 300)"
+        "--rpo-warning-s",
+        type=int,
+        metavar="N",
+        help="time lag in seconds above which a topic fires a warning alert (default: 300)",
     )
     parser.add_argument(
-        "--rpo-critical-s", type=int, metavar="N", help="a topic that waits longer is critical (default: 1800)"
+        "--rpo-critical-s",
+        type=int,
+        metavar="N",
+        help="time lag in seconds above which a topic fires a critical alert (default: 1800)",
     )
 
 
@@ -81,7 +87,7 @@ def _folder(parsed: Namespace) -> Path:
     """Return the folder of the generated files.
 
     Raises:
-        SettingsError: none is given, and the package is installed without a clone.
+        SettingsError: no folder is given, and the package is installed without a clone.
     """
     if parsed.out is None and not (ROOT / "pyproject.toml").is_file():
         raise SettingsError("--out is missing, and kafka-mirror does not run from a clone. Give a folder: --out DIR.")

@@ -1,4 +1,4 @@
-"""`kafka-mirror demo`: mirror between two embedded clusters and watch it. Its help installs nothing."""
+"""Run `kafka-mirror demo`: mirror between two embedded clusters and watch it. Its help installs nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mirror.commands.options import describe
 
 SERVES_S = 15.0
 DESCRIPTION = """\
-Start two embedded Kafka clusters, write to one of them, mirror it to the other, and show lag as it goes. Ctrl-C ends it."""
+Start two embedded Kafka clusters, write to one of them, mirror it to the other, and show lag meanwhile. Ctrl-C ends it."""
 EXAMPLES = """\
 examples:
   ./demo                          until Ctrl-C

@@ -1,4 +1,4 @@
-"""`kafka-mirror drill`: rehearse a switch and the failback with a canary topic and group."""
+"""Run `kafka-mirror drill`: rehearse a switch and the failback with a canary topic and group."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mirror.switching.text import drill_text
 
 FAILED = 1
 DESCRIPTION = """\
-Rehearse a switch along a flow A->B: a producer and a consumer group move from A to B and back, by the steps of 'kafka-mirror
+Rehearse a switch along a flow A->B: a producer and a consumer group move from A to B and back, in the steps of 'kafka-mirror
 switch' and 'switch-back', on these clusters, with these clients and their permissions, under load. Both use a canary topic
-(mirror-drill-A-B): a drill does not touch your data, and does not ask for confirmation. Reports how many records a loss of A
-would have cost (RPO), and how long neither writing nor reading was possible (RTO). 'kafka-mirror run' must replicate A->B and
+(mirror-drill-A-B): a drill does not touch your data, and requires no confirmation. It reports how many records a loss of A
+would have lost (RPO), and how long neither writing nor reading was possible (RTO). 'kafka-mirror run' must replicate A->B and
 B->A with mirror.drill.enabled = true; with mirror.drill.interval.seconds it runs drills on a schedule."""
 EXAMPLES = """\
 examples:
@@ -58,11 +58,11 @@ def run(parsed: Namespace) -> int:
 
 
 def drill(settings: Settings, args: Namespace) -> int:
-    """Rehearse, or print past drills; return 0 if it passed.
+    """Rehearse, or print past drills; return 0 if the drill passed.
 
     Raises:
         SettingsError: the flow is unknown, or has no canary.
-        MirrorError: another process rehearses it.
+        MirrorError: another process rehearses the flow.
     """
     scope = Scope.of_drill(settings, args.flow)
     if args.past:

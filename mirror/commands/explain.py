@@ -1,4 +1,4 @@
-"""`kafka-mirror explain`: print the effective settings of a file."""
+"""Run `kafka-mirror explain`: print the effective settings of a file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from mirror.config.explain import as_json, as_text, explain
 from mirror.config.load import checked, sources
 
 DESCRIPTION = """\
-Print every effective value of FILE's enabled flows, of their clients and of the program itself, with its origin and what it
-overrides; then the keys without effect, with the reason. Secrets are shown as ***. Connects to no cluster."""
+Print every effective value of FILE's enabled flows, of their clients and of kafka-mirror itself, with its origin and the values
+that it overrides; then the keys without effect, with the reason. Secrets are shown as ***. Connects to no cluster."""
 EXAMPLES = """\
 examples:
   kafka-mirror explain mirror.properties                        all flows
@@ -23,7 +23,7 @@ def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
     describe(parser, DESCRIPTION, EXAMPLES)
     add_file(parser, "a connect-mirror-maker.properties")
-    parser.add_argument("flow", metavar="FLOW", nargs="?", default="", help="only this one, written as A->B")
+    parser.add_argument("flow", metavar="FLOW", nargs="?", default="", help="only this flow, written as A->B")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_targets(parser)
     add_own_settings(parser)

@@ -1,4 +1,4 @@
-"""`kafka-mirror failover-check`: ask, judge, print."""
+"""Run `kafka-mirror failover-check`: read both clusters, assess each flow, print the result."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ GREEN, YELLOW, RED, PLAIN = "\033[32m", "\033[33m", "\033[31m", "\033[0m"
 
 
 DESCRIPTION = """\
-Answer two questions for each flow A->B. Can A's readers move to B now by a planned switch, which loses nothing: READY, or
-NOT READY and why. If A is lost now, is the loss WITHIN OBJECTIVE (mirror.rpo.objective.seconds), BEYOND OBJECTIVE, or UNKNOWN.
-Reads from both clusters, 3 s each, and from the running kafka-mirror of the file. Changes nothing."""
+Answer two questions for each flow A->B. Can A's consumers move to B now by a planned switch, which loses nothing: READY, or
+NOT READY with the reasons. If A is lost now, is the loss WITHIN OBJECTIVE (mirror.rpo.objective.seconds), BEYOND OBJECTIVE, or
+UNKNOWN. Reads from both clusters, 3 s each, and from the file's running kafka-mirror. Changes nothing."""
 EXAMPLES = """\
 examples:
   kafka-mirror failover-check mirror.properties
@@ -47,12 +47,12 @@ def declare(parser: ArgumentParser) -> None:
 
 
 def run(parsed: Namespace) -> int:
-    """Print the answers; return the exit code of the worst."""
+    """Print the answers; return the exit code of the worst one."""
     return failover_check(settings_given(parsed), parsed.flow, as_json=parsed.json)
 
 
 def failover_check(settings: Settings, flow: str, *, as_json: bool) -> int:
-    """Print the answer for each flow, or the given one. Return the exit code of the worst.
+    """Print the answers for each flow, or for the given one. Return the exit code of the worst one.
 
     Raises:
         SettingsError: the file has no such flow.

@@ -30,14 +30,14 @@ FLOW = "primary->backup"
 GROUP = "demo-billing"
 KEPT = [
     topic.name for topic in TOPICS if not topic.config
-]  # compaction removes records, which could not be counted then
+]  # compaction would remove records, so they could not be counted
 STARTS_S = 120.0
 READS_S = 60.0
-CROSSES_S = 2.0  # what was written last is on the other side by then
+CROSSES_S = 2.0  # after this time, the last written records are on the other cluster
 
 
 def failover_demo(*, seconds: float, rate: int) -> int:
-    """Switch over and back under load. Return 0 if no record is lost or read twice."""
+    """Switch and fail back under load. Return 0 if no record is lost or read twice."""
     jars.resolve()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-mirror-failover-")))
@@ -76,7 +76,7 @@ def _mirroring(file: Path, log: Path) -> Iterator[None]:
 
 
 def _await_served(file: Path) -> None:
-    """Wait until a switch would begin."""
+    """Wait until a switch could begin."""
     command = [sys.executable, "-m", "mirror.cli", "switch", str(file), FLOW, "--dry-run"]
     deadline = time.monotonic() + STARTS_S
     while (done := subprocess.run(command, capture_output=True, text=True, check=False)).returncode:
@@ -93,7 +93,7 @@ def _serve(name: str, group: _Group, cluster: Broker, origins: Mapping[str, str]
 
 
 def _conduct(command: str, file: Path, load: Load, group: _Group) -> None:
-    """Run a switch as an operator does: stop producers on request, and caught-up readers."""
+    """Run a switch like an operator: stop producers on request, and consumers that have caught up."""
     print(f"\n$ kafka-mirror {command} FILE '{FLOW}' --yes", flush=True)
     arguments = [sys.executable, "-m", "mirror.cli", command, str(file), FLOW, "--yes"]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
@@ -107,7 +107,7 @@ def _conduct(command: str, file: Path, load: Load, group: _Group) -> None:
 
 
 class _Group:
-    """A consumer group with one member at a time, and its records by origin."""
+    """A consumer group with at most one member, and its records by origin."""
 
     def __init__(self) -> None:
         self.found: Counter[tuple[object, ...]] = Counter()
@@ -116,11 +116,11 @@ class _Group:
 
     @property
     def count(self) -> int:
-        """Number of records read, including repeated ones."""
+        """Number of read records, including repeated ones."""
         return self.found.total()
 
     def read(self, bootstrap: str, origins: Mapping[str, str]) -> None:
-        """Read on a cluster; `origins` are topic prefixes by their cluster of origin."""
+        """Read on a cluster; `origins`: the topic prefix of each cluster of origin."""
         topics = {f"{prefix}{topic}": (origin, topic) for origin, prefix in origins.items() for topic in KEPT}
         self._stop.clear()
         self._thread = threading.Thread(target=self._run, args=(bootstrap, topics), name="group", daemon=True)
@@ -168,7 +168,7 @@ def _verdict(file: Path, reports: Path, written: int, group: _Group) -> int:
 
 
 def _written(cluster: Broker) -> int:
-    """Count the records of the topics that producers wrote to a cluster, not the mirror."""
+    """Count the records of the topics that producers, not the mirror, wrote to a cluster."""
     written = [
         TopicPartition(topic.name, partition)
         for topic in TOPICS

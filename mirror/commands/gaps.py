@@ -1,4 +1,4 @@
-"""`kafka-mirror gaps`: print a flow's ledger of lost, skipped, repeated and refused records."""
+"""Run `kafka-mirror gaps`: print a flow's ledger of lost, skipped, repeated and refused records."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def declare(parser: ArgumentParser) -> None:
     )
     effects = [effect.value for effect in Effect]
     parser.add_argument(
-        "--effect", type=names, default=[], metavar="EFFECT[,EFFECT]", help=f"only these: {', '.join(effects)}"
+        "--effect", type=names, default=[], metavar="EFFECT[,EFFECT]", help=f"only these effects: {', '.join(effects)}"
     )
     parser.add_argument("--fail", action="store_true", help="exit with 1 if any entry matches")
     shape = parser.add_mutually_exclusive_group()
@@ -60,7 +60,7 @@ def gaps(settings: Settings, args: Namespace) -> int:
     """Print the gaps that the command line selects; return the exit code.
 
     Raises:
-        SettingsError: the flow, or an effect, is not known.
+        SettingsError: the flow, or an effect, is unknown.
         ClusterUnavailable: the target did not respond.
     """
     flow = flow_named(settings, args.flow, command="gaps")

@@ -1,4 +1,4 @@
-"""`kafka-mirror import`: write a properties file from connectors of MirrorMaker 2."""
+"""Run `kafka-mirror import`: write a properties file from connectors of MirrorMaker 2."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _cells(item: Item) -> tuple[str, ...]:
 
 
 def as_json(file: Path, items: Sequence[Item], notes: Sequence[str], further: Sequence[str]) -> str:
-    """Return the same as JSON."""
+    """Return the result as JSON."""
     settings = [
         {
             "setting": item.found,
@@ -159,7 +159,7 @@ def write_private(file: Path, text: str, *, force: bool) -> None:
     """Write a file completely or not at all; only its owner may read it.
 
     Raises:
-        SettingsError: it is there already, or cannot be written.
+        SettingsError: the file exists already, or cannot be written.
     """
     fresh = file.with_name(f".{file.name}.{secrets.token_hex(4)}") if force else file
     try:
@@ -200,7 +200,7 @@ def _text(path: Path) -> str:
 
 
 def _password(parsed: Namespace) -> str:
-    """Return the login's password; other users could see it on the command line."""
+    """Return the login's password. It is no option, because other users could see it on the command line."""
     if not parsed.user:
         if parsed.password_file:
             raise SettingsError("import: --password-file is given without --user. Give both.")

@@ -1,4 +1,4 @@
-"""`kafka-mirror lag`: poll once or repeatedly, choose rows, print them."""
+"""Run `kafka-mirror lag`: poll once or repeatedly, select rows, print them."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def declare(parser: ArgumentParser) -> None:
     add_mirror(parser)
     add_targets(parser)
     parser.add_argument(
-        "--group", type=names, default=[], metavar="NAME[,NAME]", help="only these groups; a flow's is a->b"
+        "--group", type=names, default=[], metavar="NAME[,NAME]", help="only these groups; a->b selects a flow"
     )
     parser.add_argument("--topic", type=names, default=[], metavar="NAME[,NAME]", help="only these topics")
     parser.add_argument("--only-lagging", action="store_true", help="leave out rows with lag 0")
     parser.add_argument(
-        "--wide", action="store_true", help="also time lag, status with its reason, rate, time until lag 0"
+        "--wide", action="store_true", help="also show time lag, status with its reason, rate, time until lag 0"
     )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print JSON")

@@ -19,11 +19,11 @@ from mirror.lag.flow_summary import summaries
 from mirror.lag.snapshot import Problem, Snapshot
 from mirror.lag.terminal import COLUMNS, NUMBERS, SORTS, cells, colour, filtered, flow_line
 
-MOST_ROWS = 500  # too many to scroll; the filter finds the others
+MOST_ROWS = 500  # more could not be scrolled; the filter finds the other rows
 
 
 class LagScreen(App[None]):
-    """Polls in a thread, so that keys work while a cluster does not respond."""
+    """Shows lag live. It polls in a thread, so that keys work while a cluster does not respond."""
 
     TITLE = "kafka-mirror lag"
     ENABLE_COMMAND_PALETTE = False
@@ -62,7 +62,7 @@ class LagScreen(App[None]):
         self._trend = Trend()
 
     def compose(self) -> ComposeResult:
-        """Lay the screen out."""
+        """Lay out the screen."""
         yield Static(id="about")
         yield Static(id="flows")
         yield DataTable(id="rows", cursor_type="row", zebra_stripes=True)
@@ -132,7 +132,7 @@ class LagScreen(App[None]):
         ]
 
     def action_sort(self) -> None:
-        """Take the next order."""
+        """Sort by the next order."""
         self._sorts = [*self._sorts[1:], self._sorts[0]]
         self._show()
 
@@ -142,7 +142,7 @@ class LagScreen(App[None]):
         self._show()
 
     def action_filter(self) -> None:
-        """Ask for a part of a name."""
+        """Show the input for a part of a name."""
         field = self.query_one(Input)
         field.display = True
         field.focus()
@@ -156,11 +156,11 @@ class LagScreen(App[None]):
         self._show()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter as it is typed."""
+        """Filter while the text is typed."""
         self._part = event.value
         self._show()
 
     def on_input_submitted(self) -> None:
-        """Keep the filter, and go back to the rows."""
+        """Keep the filter, and return to the rows."""
         self.query_one(Input).display = False
         self.query_one(DataTable).focus()

@@ -1,4 +1,4 @@
-"""`kafka-mirror migrate`: a switch for good, without a reverse flow."""
+"""Run `kafka-mirror migrate`: switch for good, without a reverse flow."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mirror.config.given import settings_given
 from mirror.switching.run import Kind
 
 DESCRIPTION = """\
-Move readers and writers of a flow A->B from A to B for good, as 'kafka-mirror switch' does. It needs and starts no
-flow B->A. Topics may keep their names (IdentityReplicationPolicy)."""
+Move consumers and producers of a flow A->B from A to B for good, like 'kafka-mirror switch', but without the reverse flow
+B->A. Topics may keep their names (IdentityReplicationPolicy)."""
 EXAMPLES = f"""\
 examples:
   kafka-mirror migrate mirror.properties 'a->b' --dry-run

@@ -65,7 +65,7 @@ def own_settings(parsed: argparse.Namespace) -> dict[str, str]:
 
 
 def load_to_run(parsed: argparse.Namespace) -> Settings:
-    """Load the file with the given options; warn of keys without effect."""
+    """Load the file with the given options; warn about keys without effect."""
     settings = settings_given(parsed, own_settings(parsed), parsed.clusters)
     warn_of_ignored(settings)
     return settings
@@ -82,12 +82,12 @@ def warn_of_ignored(settings: Settings) -> None:
 
 
 def names(text: str) -> list[str]:
-    """Return the names of a list with commas."""
+    """Return the names in a comma-separated list."""
     return [name for name in text.split(",") if name]
 
 
 def seconds(text: str) -> float:
-    """Return a time to wait between rounds."""
+    """Return the time to wait between rounds."""
     try:
         found = float(text)
     except ValueError:

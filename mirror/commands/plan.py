@@ -1,4 +1,4 @@
-"""`kafka-mirror plan`: print what a settings file would replicate: flows, topics, partitions, start positions."""
+"""Run `kafka-mirror plan`: print the flows, topics, partitions and start positions of a settings file."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from mirror.policy.topic_configs import Change, described
 ADVANCES_PER_S = 10_000_000  # offsets; measured with python -m tests.benchmarks.identical
 
 DESCRIPTION = """\
-Print what FILE would replicate: its flows with topics, remote names, partitions and start positions, settings and ACLs that
-would change. Reads from the clusters; changes nothing."""
+Print what FILE would replicate: its flows with topics, remote names, partitions and start positions, and the settings and ACLs
+that would change. Reads from the clusters; changes nothing."""
 EXAMPLES = """\
 prints, for example:
   a->b: 1 topics, positions in group mirror.a->b on b
@@ -46,7 +46,7 @@ def run(parsed: Namespace) -> int:
 
 
 def plan_text(settings: Settings) -> str:
-    """Return the plan of every flow; asks the clusters and changes nothing on them."""
+    """Return the plan of every flow; read from the clusters and change nothing on them."""
     return "\n".join(_flow_text(state) for state in check(settings))
 
 
@@ -92,7 +92,7 @@ def _flow_text(state: FlowState) -> str:
 
 
 def _advance(state: FlowState, topic: TopicPair, positions: Mapping[TopicPartition, int]) -> str:
-    """Return by how much logs are advanced, and how long that takes."""
+    """Return by how many offsets logs are advanced, and how long that takes."""
     new = [
         TopicPartition(topic.source.name, number)
         for number in range(topic.source.partitions)
@@ -108,7 +108,7 @@ def _advance(state: FlowState, topic: TopicPair, positions: Mapping[TopicPartiti
 
 
 def _created(state: FlowState, topic: TopicPair) -> str:
-    """Return whether a remote topic will be created, as the target validates it."""
+    """Return whether a remote topic will be created, after the target has validated it."""
     want = topic.source.partitions
     objection = state.target.create(
         topic.remote,
@@ -157,13 +157,13 @@ def space_lines(
     """Return the lines of `plan` about disks.
 
     Args:
-        source: Its alias.
-        target: Its alias.
-        there: Bytes of the topics on the source, one replica.
-        here: Bytes of their remote topics on the target, one replica.
-        to_come: Bytes that the target lacks, one replica, in batches of the size on the source.
-        free: Bytes that are free on all brokers of the target, None if unknown.
-        replicas: That the target keeps.
+        source: Alias of the source.
+        target: Alias of the target.
+        there: Bytes of the topics on the source, in one replica.
+        here: Bytes of their remote topics on the target, in one replica.
+        to_come: Bytes that the target lacks, in one replica, assuming batches as on the source.
+        free: Free bytes on all brokers of the target together, None if unknown.
+        replicas: Number of replicas on the target.
     """
     room = "free space is not known (Kafka before 3.3)" if free is None else f"its brokers have {in_units(free)} free"
     lines = [f"  space: {in_units(there)} on {source}, {in_units(here)} on {target}; {room}"]

@@ -1,4 +1,4 @@
-"""`kafka-mirror positions show|set|reset|export|pause|resume`: show, set or hand back a flow's positions; pause topics."""
+"""Run `kafka-mirror positions ACTION`: show, set or hand back a flow's positions; pause topics."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from mirror.model.slot_lease import DEAD_AFTER_S
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.text_columns import aligned
 
-DELETED_S = 30.0  # for brokers to remove a topic that was deleted
+DELETED_S = 30.0  # limit for brokers to remove a deleted topic
 LOOK_S = 0.2
 COLUMNS = ("topic", "partition", "position", "log start", "log end", "lag", "remote topic", "")
 
 
 DESCRIPTION = """\
-Show a flow's position on each partition, or set it before the flow starts: to start at a time or an offset, to skip records, or
-to replicate records again (the target then has them twice). Refused while the flow runs. Topics of a running flow can be paused
-and resumed within a second; a pause lasts until you resume them. To return to MirrorMaker 2, stop the flow, export its
-positions, and start MirrorMaker."""
+Show a flow's position on each partition, or set positions before the flow starts: to start at a time or an offset, to skip
+records, or to replicate records again (the target then has them twice). Setting is refused while the flow runs. Topics of a
+running flow can be paused and resumed within a second; a pause lasts until you resume them. To return to MirrorMaker 2, stop
+the flow, export its positions, and start MirrorMaker."""
 EXAMPLES = """\
 examples:
   kafka-mirror positions show mirror.properties 'a->b'
@@ -107,7 +107,7 @@ def positions(settings: Settings, args: Namespace) -> int:
     """Show, set or reset positions, or pause or resume topics; return 0.
 
     Raises:
-        SettingsError: the flow is unknown or runs, or `--to` is no position.
+        SettingsError: the flow is unknown or runs, or `--to` is not a position.
         ClusterUnavailable: a cluster did not respond.
     """
     flow = flow_named(settings, args.flow, command="positions")
@@ -115,7 +115,7 @@ def positions(settings: Settings, args: Namespace) -> int:
     topics, on_target = matched(flow, source.topics()), target.topics()
     remote = {name: topic.partitions for name, topic in on_target.items()}
     if args.action in ("set", "reset"):
-        # A broker keeps the position of an existing topic only.
+        # A broker keeps a position only if its topic exists.
         remote = ensure_remote(flow, topics, on_target, source, target).partitions
     plan = flow_plan(flow, topics, remote)
     places = selected(plan.partitions, args.topic, args.partition, flow=flow.name, command="positions")
@@ -166,7 +166,7 @@ def _recreate(
     """Delete the remote topics of some partitions, and create them again.
 
     Raises:
-        ClusterRefuses: the target refuses to delete or create one.
+        ClusterRefuses: the target refuses to delete or create a topic.
     """
     wanted = {p.remote_topic for p in places}
     for name in sorted(wanted):
@@ -192,7 +192,7 @@ def _left_out(
     *,
     now_ms: int,
 ) -> list[Gap]:
-    """Return the gaps that new positions leave or repeat, compared with earlier ones."""
+    """Return the gaps that the new positions cause, compared with the earlier ones."""
     before = {p: found[p.on_target].offset for p in places if p.on_target in found}
     gaps = (
         set_by_operator(p.on_source, offset, wanted[p.on_source], at_ms=now_ms, topic_id=p.topic_id)
@@ -225,7 +225,7 @@ def moment(text: str) -> int:
     """Return a point in time (ISO 8601, UTC without a zone) as epoch ms.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a point in time.
     """
     at = datetime.fromisoformat(text)
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
@@ -234,7 +234,7 @@ def moment(text: str) -> int:
 def _wanted(
     source: Cluster, partitions: Sequence[PlannedPartition], to: str, plan: FlowPlan
 ) -> dict[TopicPartition, int]:
-    """Return the position of each partition; an offset outside of a log is refused."""
+    """Return the position of each partition; an offset outside of the log is refused."""
     places = [p.on_source for p in partitions]
     logs = log_bounds(plan, source)
     if to in ("earliest", "latest"):

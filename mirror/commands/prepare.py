@@ -1,4 +1,4 @@
-"""`kafka-mirror prepare`: write Spark's class archive before the first start."""
+"""Run `kafka-mirror prepare`: write Spark's class archive before the first start."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from mirror.commands.options import describe
 from mirror.errors import MirrorError
 
 DESCRIPTION = """\
-Have Spark's JVM write its class archive, which later starts map instead of reading 200 jars. Without it the first start takes
-some seconds more, and writes the archive when it ends. Needs no cluster. Run it once after an installation, as the user who
-runs the mirror, and when a Docker image is built."""
+Have Spark's JVM write its class archive, which later starts map instead of reading 200 jars. Without the archive, the first start
+takes some seconds more, and the archive is written when that run ends. Needs no cluster. Run this command once after an
+installation, as the user who runs the mirror, and when you build a Docker image."""
 EXAMPLES = "exit codes: 0 the archive is there, 1 it could not be written"
 
 

@@ -1,4 +1,4 @@
-"""`kafka-mirror run`: replicate the flows of a file until a signal."""
+"""Run `kafka-mirror run`: replicate the flows of a file until a signal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from mirror.commands.options import EXITS_OF_A_MIRROR, add_file, add_own_settings, add_targets, describe, load_to_run
 
 DESCRIPTION = """\
-Replicate every enabled flow of FILE (a connect-mirror-maker.properties, as MirrorMaker 2 reads it) until Ctrl-C or
+Replicate every enabled flow of FILE (a connect-mirror-maker.properties, as for MirrorMaker 2) until Ctrl-C or
 SIGTERM. Positions are kept on the target cluster, so a start resumes where the last run ended."""
 EXAMPLES = f"""\
 examples:

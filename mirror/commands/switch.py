@@ -1,4 +1,4 @@
-"""`kafka-mirror switch`: move readers and writers from a flow's source to its target, step by step, with proof."""
+"""Run `kafka-mirror switch`: move consumers and producers from a flow's source to its target."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ BLOCKED = 5
 FENCES = {"acls": Fencing.ACLS, "acls-and-read": Fencing.ACLS_AND_READ, "none": Fencing.NONE}
 
 DESCRIPTION = """\
-Move readers and writers of a flow A->B from A to B: fence A's producers, wait until B has every record, compare the newest
+Move consumers and producers of a flow A->B from A to B: fence A's producers, wait until B has every record, compare the newest
 records, move the consumer groups to their exact offsets, pause A->B, and check that B->A replicates new records of B.
-Prints the plan and asks for confirmation. B stores each step: after a crash, run the same command on any machine to resume.
-Until the first group is moved, --abort reverts everything."""
+The command prints the plan and requires confirmation. B stores each step: after a crash, run the same command on any machine to
+resume. Until the first group is moved, --abort reverts everything."""
 EXIT_CODES = """\
 exit codes: 0 done, 1 a step failed (run the same command again to resume), 2 settings, 3 a cluster did not respond,
 5 something blocks it, 6 a cluster refused"""
@@ -56,12 +56,12 @@ def declare(parser: ArgumentParser) -> None:
 
 
 def add_switching(parser: ArgumentParser, kind: Kind, lost: Kind | None = None) -> None:
-    """Add the options that all kinds of switches have.
+    """Add the options of all kinds of switches.
 
     Args:
-        parser: The command's.
-        kind: What the command does.
-        lost: What it does with --source-lost.
+        parser: The parser of the command.
+        kind: The kind of switch that the command makes.
+        lost: The kind with --source-lost.
     """
     left, entered = ("B", "A") if kind is Kind.SWITCH_BACK else ("A", "B")
     steps = ", ".join(step.value for step in STEPS[kind])
@@ -133,10 +133,10 @@ def hook(text: str) -> tuple[Step, str]:
 
 
 def switch(settings: Settings, flow: str, kind: Kind, args: Namespace) -> int:
-    """Plan, ask, conduct, report; return the exit code.
+    """Plan, confirm, conduct and report a switch; return the exit code.
 
     Raises:
-        MirrorError: a step failed, or a setting cannot be honoured.
+        MirrorError: a step failed, or a setting is not supported.
     """
     for step in dict(args.hook):
         if step not in STEPS[kind]:
@@ -224,11 +224,11 @@ def _asked_again(step: Step) -> None:
 
 
 def report(settings: Settings, journal: Journal, run_id: str, *, as_json: bool) -> None:
-    """Print a run's result, and write it into the state folder as JSON and text."""
+    """Print a run's result, and write it to the state folder as JSON and text."""
     entries = journal.read()
     found = next((run for run in entries.runs() if run.id == run_id), None)
     if found is None:
-        return  # it was not begun
+        return  # the run was not started
     moves = entries.moves(found)
     written = json.dumps(run_plain(found, moves), indent=1) + "\n"
     keep_private()

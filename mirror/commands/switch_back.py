@@ -1,4 +1,4 @@
-"""`kafka-mirror switch-back`: return to the source after a switch."""
+"""Run `kafka-mirror switch-back`: return to the source after a switch."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mirror.errors import SettingsError
 from mirror.switching.run import Kind
 
 DESCRIPTION = """\
-Move readers and writers back from B to A after 'kafka-mirror switch FILE A->B': the same steps along B->A. They fence B's
-producers and wait until A has every record written on B. Then they move the groups to their exact offsets on A (also in the
-topics that came from A), resume A->B, and remove the fence on A. After a lost source, the step tail exports the records that
+Move consumers and producers back from B to A after 'kafka-mirror switch FILE A->B', in the same steps along B->A. The steps fence
+B's producers and wait until A has every record written on B. Then they move the groups to their exact offsets on A (also in the
+topics that came from A), resume A->B, and remove the fence on A. If the source was lost, the step tail exports the records that
 never reached B."""
 EXAMPLES = f"""\
 examples:

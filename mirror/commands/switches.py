@@ -1,4 +1,4 @@
-"""`kafka-mirror switches`: print the runs of switches that a flow's target keeps."""
+"""Run `kafka-mirror switches`: print the runs of switches in the journal on a flow's target."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirror.switching.journal import Journal
 from mirror.switching.text import run_plain, run_text
 
 DESCRIPTION = """\
-Print the switches of a flow, newest last: steps, times, and offsets of groups. They are in an internal topic on B. Changes
+Print the switches of a flow, newest last: steps, times, and offsets of groups. An internal topic on B has them. Changes
 nothing."""
 EXAMPLES = """\
 examples:
@@ -42,7 +42,7 @@ def switches(settings: Settings, args: Namespace) -> int:
     """Print runs; return 0.
 
     Raises:
-        SettingsError: the flow or the run is not known.
+        SettingsError: the flow or the run is unknown.
     """
     flow = flow_named(settings, args.flow, command="switches")
     entries = Journal(flow, Cluster(flow.target.alias, flow.target_admin)).read()

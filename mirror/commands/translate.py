@@ -1,4 +1,4 @@
-"""`kafka-mirror translate`: find the counterpart of an offset or a group on another cluster."""
+"""Run `kafka-mirror translate`: find the counterpart of an offset or a group on another cluster."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ class Hop(NamedTuple):
 
 
 def route(flows: Iterable[Flow], start: str, end: str) -> list[Hop]:
-    """Return the shortest way between two clusters.
+    """Return the shortest route between two clusters.
 
     Raises:
-        SettingsError: no flows lead there, in either direction.
+        SettingsError: no flows connect them, in either direction.
     """
     by_ends = {(flow.source.alias, flow.target.alias): flow for flow in flows}
     links = dict.fromkeys([*by_ends, *(ends[::-1] for ends in by_ends)])
@@ -91,7 +91,7 @@ def route(flows: Iterable[Flow], start: str, end: str) -> list[Hop]:
 
 
 def translate(settings: Settings, args: Namespace) -> int:
-    """Print translated offsets; return 0, or 1 when nothing could be translated."""
+    """Print translated offsets; return 0, or 1 if nothing could be translated."""
     start, arrow, end = args.pair.partition("->")
     aliases = {alias for flow in settings.flows for alias in (flow.source.alias, flow.target.alias)}
     if not arrow or start == end or not {start, end} <= aliases:
@@ -120,7 +120,7 @@ def translate(settings: Settings, args: Namespace) -> int:
 
 
 def _pairs(way: Sequence[Hop], places: Sequence[Place]) -> list[tuple[Place, Place]]:
-    """Translate places over all hops, without those that no flow replicates."""
+    """Translate places over all hops; omit places that no flow replicates."""
     found: list[Place | None] = list(places)
     for hop in way:
         found = _over(hop, found)
@@ -128,7 +128,7 @@ def _pairs(way: Sequence[Hop], places: Sequence[Place]) -> list[tuple[Place, Pla
 
 
 def _last_checkpoints(flow: Flow, group: str) -> list[tuple[Place, Place]]:
-    """Return a group's source and target offsets from checkpoints, if the source is lost."""
+    """Return a group's source and target offsets from its checkpoints, for a lost source."""
 
     topic = flow.policy.checkpoints_topic(flow.source.alias)
     checkpoints, _ = _read(flow, read_checkpoints(client_options(flow.target_admin), topic))
@@ -149,7 +149,7 @@ def _read(flow: Flow, reading: Coroutine[Any, Any, Answer]) -> Answer:
 
 
 def _over(hop: Hop, places: Sequence[Place | None]) -> list[Place | None]:
-    """Translate places over a hop, each by its topic's flow. A lost cluster affects only its flow."""
+    """Translate places over a hop, each by its topic's flow. If a cluster is lost, only its flow is affected."""
     known = [place for place in places if place is not None]
     if hop.along is not None and hop.along.is_bidirectional:
         found = _over_both(hop.along, hop.back, known)
@@ -160,7 +160,7 @@ def _over(hop: Hop, places: Sequence[Place | None]) -> list[Place | None]:
 
 
 def _over_either(hop: Hop, known: Sequence[Place]) -> list[Place | None]:
-    """Take places over a hop whose flows bring different topics."""
+    """Translate places over a hop whose two flows replicate different topics."""
     found: list[Place | None] = [None] * len(known)
     gone: ClusterUnavailable | None = None
     for flow, is_back in ((hop.along, False), (hop.back, True)):
@@ -189,7 +189,7 @@ def _over_both(along: Flow, back: Flow | None, places: Sequence[Place]) -> list[
 
 
 def _earlier(copy: Place | None, original: Place | None) -> Place | None:
-    """Return the place after the original records; copies before it may be read again."""
+    """Return the place after the original records; copies that follow it may be read again."""
     if copy is None or original is None or original.offset is None or copy.offset is None:
         return original or copy
     return original._replace(offset=min(copy.offset, original.offset))

@@ -1,4 +1,4 @@
-"""`kafka-mirror verify`: compare both clusters record by record, as a Spark job."""
+"""Run `kafka-mirror verify`: compare both clusters record by record, as a Spark job."""
 
 from __future__ import annotations
 
@@ -94,15 +94,15 @@ def verify(settings: Settings, args: Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The result for a whole flow: the compared records, and a sentence per difference."""
+    """The result for a whole flow: the number of compared records, and a sentence per difference."""
 
     mapped: int  # records with known target offsets
-    compared: int  # of these, without what compaction took
+    compared: int  # of these, without records that compaction removed
     differences: list[str]
 
 
 def verified(flow: Flow) -> Verified:
-    """Verify all records of a flow without Spark, whose start takes longer for a demo."""
+    """Verify all records of a flow without Spark, whose start takes longer in a demo."""
     plan, scope = scope_of(flow, Namespace(topic=None, last=None, every=None))
     pieces = list(scope.pieces())
     found = asyncio.run(check_pieces(plan, pieces))

@@ -1,1 +1,1 @@
-"""Embedded Kafka clusters and a load for demo, tests and benchmarks."""
+"""Provide embedded Kafka clusters and a load for the demo, tests and benchmarks."""

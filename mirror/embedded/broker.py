@@ -26,20 +26,20 @@ from mirror.embedded.ports import HOST, free_port
 from mirror.errors import ClusterUnavailable, MirrorError
 from mirror.runtime.java import java
 
-START_TIMEOUT_S = 120  # a cold JVM on a loaded two-core machine took 40 s
+START_TIMEOUT_S = 120  # on a loaded two-core machine, a cold JVM took 40 s
 STOP_TIMEOUT_S = 30  # a clean stop takes about 2 s
 LOG_TAIL_LINES = 15
 CHECKPOINT = "bootstrap.checkpoint"
 LARGE_HEAP = "1g"
 
-# Joined to the broker's own value instead of replacing it: the plain listener must stay, we talk through it.
+# Added to the broker's own value instead of replacing it: the plain listener must stay, because this process uses it.
 _JOINED = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 
-# The kernel sends the signal when the thread that started the process ends, so all starts go through one thread
-# that lives as long as this interpreter.
+# The kernel sends the signal when the thread that started the process ends. So all starts go through one thread that lives as
+# long as this interpreter.
 _starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="broker-starter")
 
-# Asks the kernel to kill it when its parent dies (prctl 1 = PR_SET_PDEATHSIG), then becomes the given program.
+# Asks the kernel to kill the process when its parent dies (prctl 1 = PR_SET_PDEATHSIG), then executes the given program.
 _TIED_TO_PARENT = (
     "import ctypes, os, sys\n"
     "parent = int(sys.argv[1])\n"
@@ -50,7 +50,7 @@ _TIED_TO_PARENT = (
 
 
 class Broker:
-    """A running broker. As a context manager, it is stopped at the end and keeps its data.
+    """A running broker. As a context manager, it is stopped at the end, and its data stay.
 
     It can be stopped, killed and restarted; port, data and cluster id stay the same.
     """
@@ -78,7 +78,7 @@ class Broker:
         self._node = node
         self._version = version
         self._jvm_options = jvm_options
-        self._controller_port = controller_port  # of the broker whose cluster this one joins
+        self._controller_port = controller_port  # of the broker whose cluster this broker joins
         self._process: subprocess.Popen[bytes] | None = None
 
     @classmethod
@@ -100,20 +100,20 @@ class Broker:
 
         Args:
             name: Its name in messages, such as "primary".
-            data_dir: Its folder; created if missing. An existing folder keeps its data, port and cluster id.
+            data_dir: Its folder; created if missing. If the folder exists, data, port and cluster id stay the same.
             overrides: Broker properties. `listeners`, `advertised.listeners` and `listener.security.protocol.map`
                 are added to the broker's own plain-text loopback listener; all others replace the default.
-            heap: Java's -Xmx; with LARGE_HEAP the JVM also takes the time to compile hot code, as benchmarks need.
-            port: The plain listener's port; by default the one used before, or a free one.
-            detached: The broker outlives this process, in a separate session; otherwise the kernel (Linux)
+            heap: Java's -Xmx. With LARGE_HEAP the JVM also takes the time to compile hot code, as benchmarks need.
+            port: Port of the plain listener; by default the port used before, or a free one.
+            detached: The broker outlives this process, in a separate session. Otherwise the kernel (Linux)
                 kills it when this process dies.
-            joins: Become a node of this broker's cluster, which keeps the controller, instead of a separate cluster.
-            node: The node's id then.
-            version: Kafka's.
+            joins: Become a node of this broker's cluster, which keeps the controller, instead of starting a separate cluster.
+            node: Node id in the joined cluster.
+            version: Version of Kafka.
             jvm_options: Additional options of Java.
 
         Raises:
-            ClusterUnavailable: It ended, or did not respond in time; the message has the end of its log.
+            ClusterUnavailable: The broker ended, or did not respond in time; the message has the end of its log.
         """
         data_dir = data_dir.absolute()
         data_dir.mkdir(parents=True, exist_ok=True)
@@ -159,7 +159,7 @@ class Broker:
 
     @property
     def pid(self) -> int:
-        """The Java process."""
+        """Process id of the broker."""
         if self._process is None:
             raise MirrorError(f"{self.name} was never started.")
         return self._process.pid
@@ -171,11 +171,11 @@ class Broker:
 
     @property
     def log(self) -> Path:
-        """The broker's output of all its starts."""
+        """The output of all starts of the broker."""
         return self.data_dir / "broker.log"
 
     def stop(self, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop it with SIGTERM, or kill it if that takes too long. Does nothing if it has stopped."""
+        """Stop the broker with SIGTERM, or kill it if that takes too long. Does nothing if it has stopped."""
         if self._process is None:
             return
         if self.is_running:
@@ -185,7 +185,7 @@ class Broker:
         self.kill()
 
     def kill(self) -> None:
-        """Kill it (SIGKILL), as a power cut of the process would. Does nothing if it has stopped."""
+        """Kill the broker with SIGKILL, like a power failure. Does nothing if it has stopped."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -196,7 +196,7 @@ class Broker:
         self._launch()
 
     def pause(self) -> None:
-        """Freeze it (SIGSTOP): connections stay open without responses. End with `resume`."""
+        """Freeze the broker with SIGSTOP: connections stay open without responses. `resume` ends that."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -225,10 +225,10 @@ class Broker:
         (self.data_dir / "server.properties").write_text(lines)
 
     def _format(self) -> None:
-        """Write the storage's first metadata, as `kafka-storage.sh format` does.
+        """Write the first metadata of the storage, like `kafka-storage.sh format`.
 
-        The tool is run once for each version of Kafka: clusters differ only by their ids, and its JVM takes a third of a
-        broker's start.
+        The tool runs once per version of Kafka: clusters differ only in their ids, and the tool's JVM takes a third of a broker's
+        start.
         """
         folder = jars.resolve(version=self._version)
         kept = folder.with_name(f"{folder.name}.{CHECKPOINT}")
@@ -241,7 +241,7 @@ class Broker:
             (data / "meta.properties").write_text("".join(f"{key}={value}\n" for key, value in ids.items()))
             return
         self._format_by_its_tool()
-        if (data / CHECKPOINT).is_file():  # not of Kafka before 3.3
+        if (data / CHECKPOINT).is_file():  # Kafka before 3.3 has none
             partial = kept.with_name(f"{kept.name}.{self.cluster_id}")  # others may be formatted at the same time
             shutil.copyfile(data / CHECKPOINT, partial)
             partial.replace(kept)
@@ -269,7 +269,7 @@ class Broker:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.data_dir,
-                start_new_session=True,  # Ctrl-C in a terminal is for us; we then stop the broker in order
+                start_new_session=True,  # Ctrl-C reaches only this process, which stops the broker cleanly
             ).result()
         self._await_ready()
 
@@ -278,7 +278,7 @@ class Broker:
         while not _is_listening(self.port):
             self._check_starting(deadline)
             time.sleep(0.1)
-        # The empty callback and log level keep librdkafka from printing each refused try.
+        # The empty callback and log level keep librdkafka from printing each refused attempt.
         options: dict[str, Any] = {"bootstrap.servers": self.bootstrap, "log_level": 0, "error_cb": lambda _: None}
         admin = AdminClient(options)
         while True:
@@ -303,7 +303,7 @@ class Broker:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Return the keys of a properties file, empty if there is no file."""
+    """Return the entries of a properties file; empty if the file does not exist."""
     if not path.exists():
         return {}
     lines = (line.partition("=") for line in path.read_text().splitlines() if not line.startswith("#"))
@@ -313,7 +313,7 @@ def read_properties(path: Path) -> dict[str, str]:
 def _defaults(data: Path, port: int, controller_port: int) -> dict[str, str]:
     """Return the properties of a small single-node cluster without start delays."""
     return {
-        "mirror.port": str(port),  # ours, so that the next start finds it; Kafka does not know the key and ignores it
+        "mirror.port": str(port),  # our own key, so that the next start finds the port; Kafka ignores it
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
@@ -323,7 +323,7 @@ def _defaults(data: Path, port: int, controller_port: int) -> dict[str, str]:
         "inter.broker.listener.name": "PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(data),
-        "auto.create.topics.enable": "true",  # as most clusters have it: deleted topics must stay deleted all the same
+        "auto.create.topics.enable": "true",  # as on most clusters: even so, deleted topics must stay deleted
         "num.partitions": "1",
         "default.replication.factor": "1",
         "min.insync.replicas": "1",
@@ -336,10 +336,10 @@ def _defaults(data: Path, port: int, controller_port: int) -> dict[str, str]:
         "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
         "log.retention.ms": "-1",  # demo and test data never expires by age
-        # After a kill the controller turns the broker away until the old session has ended (Kafka's default: 9 s).
+        # After a kill, the controller rejects the broker until its old session has ended (Kafka's default: 9 s).
         "broker.session.timeout.ms": "4000",
         "broker.heartbeat.interval.ms": "1000",
-        "metadata.max.idle.interval.ms": "0",  # no empty record each half second: a third less CPU while idle
+        "metadata.max.idle.interval.ms": "0",  # no empty record each half second: a third less CPU time while idle
         "num.network.threads": "2",
         "num.io.threads": "4",
         "background.threads": "2",
@@ -348,12 +348,12 @@ def _defaults(data: Path, port: int, controller_port: int) -> dict[str, str]:
 
 
 def _java(heap: str, version: str, more: Sequence[str] = ()) -> list[str]:
-    """Return the start of a Java command: small, and quiet on the console below WARN."""
+    """Return the first part of a Java command: little memory, no console output below WARN."""
     options = [f"-Xmx{heap}", "-XX:+UseSerialGC", *more]
     if archive := jars.class_archive(version=version).use_option():
         options.append(archive)
     if heap != LARGE_HEAP:
-        options.append("-XX:TieredStopAtLevel=1")  # half the CPU time of a broker that is started, or does little
+        options.append("-XX:TieredStopAtLevel=1")  # half the CPU time of a broker that starts, or does little
     return [
         java(),
         *options,

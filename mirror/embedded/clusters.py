@@ -1,4 +1,4 @@
-"""Start and end a pair of local clusters, primary and backup, that outlive their command."""
+"""Start and stop a pair of local clusters, primary and backup, that outlive their command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROPERTIES_FILE = "connect-mirror-maker.properties"
 
 Progress = Callable[[str], None]
 
-# Brokers this process started and left running; kept so that they can be reaped when it ends them itself.
+# Brokers that this process started and left running. They are kept so that this process can reap them if it also ends them.
 _left_running: list[Broker] = []
 
 
@@ -36,7 +36,7 @@ class LocalCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalClusters:
-    """The pair, and the settings file that mirrors one to the other."""
+    """The pair of clusters, and the settings file that mirrors one to the other."""
 
     primary: LocalCluster
     backup: LocalCluster
@@ -44,10 +44,10 @@ class LocalClusters:
 
 
 def up(folder: Path, progress: Progress = print) -> LocalClusters:
-    """Start both clusters, or find them running. Their data and ports in `folder` are used again.
+    """Start both clusters, or find them running. Data and ports in `folder` are used again.
 
     Raises:
-        ClusterUnavailable: A cluster did not start; then neither runs.
+        ClusterUnavailable: A cluster did not start; then neither cluster runs.
     """
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def up(folder: Path, progress: Progress = print) -> LocalClusters:
 
 
 def down(folder: Path, progress: Progress = print) -> None:
-    """End the clusters that `up` started in this folder, and only those. Their data stays."""
+    """Stop only the clusters that `up` started in this folder. Their data stay."""
     folder = folder.absolute()
     clusters = [cluster for cluster in _read(folder) if _is_ours(cluster, folder)]
     for cluster in clusters:
@@ -109,7 +109,7 @@ def _write(folder: Path, clusters: list[LocalCluster]) -> None:
 
 
 def _write_properties(folder: Path, clusters: dict[str, LocalCluster]) -> Path:
-    """Write the settings file unless one with the right addresses exists: the user may have changed it."""
+    """Write the settings file; keep one with the right addresses, which users may have changed."""
     path = folder / PROPERTIES_FILE
     addresses = {name: f"{name}.bootstrap.servers = {clusters[name].bootstrap}" for name in NAMES}
     if path.exists() and all(line in path.read_text() for line in addresses.values()):
@@ -118,7 +118,7 @@ def _write_properties(folder: Path, clusters: dict[str, LocalCluster]) -> Path:
     return path
 
 
-# Also good for Kafka's own connect-mirror-maker.sh, for a run side by side.
+# Kafka's own connect-mirror-maker.sh can use this file too, for a comparison.
 _PROPERTIES = """\
 clusters = primary, backup
 {primary}
@@ -143,7 +143,7 @@ offset-syncs.topic.replication.factor = 1
 
 
 def _is_ours(cluster: LocalCluster, folder: Path) -> bool:
-    """Return whether the process is the broker we started. The system may have reused its pid."""
+    """Return whether the process is the broker that we started: the system may have reused its pid."""
     if not _is_running(cluster.pid):
         return False
     command = Path(f"/proc/{cluster.pid}/cmdline")

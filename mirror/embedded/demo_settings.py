@@ -19,12 +19,12 @@ mirror.state.dir = {state}
 mirror.poll.interval.ms = 1000
 mirror.window.ms = {window_ms}
 """
-# Appended for a demo of identical offsets, whose load is written in transactions.
+# Appended for a demo of identical offsets; its load is written in transactions.
 IDENTICAL = """\
 primary->backup.mirror.offsets = identical
 primary.consumer.isolation.level = read_committed
 """
-# Appended for a demo that switches over and back; the last occurrence of a key counts.
+# Appended for a demo of switch and failback; the last occurrence of a key counts.
 BOTH_WAYS = """\
 backup->primary.enabled = true
 backup->primary.topics = demo\\\\..*

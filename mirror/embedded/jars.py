@@ -1,4 +1,4 @@
-"""Find the jars of a Kafka distribution, or fetch them with PySpark's Ivy."""
+"""Find the jars of a Kafka distribution, or download them with PySpark's Ivy."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mirror.runtime.class_archive import ClassArchive
 from mirror.runtime.java import cache_folder, java
 
 KAFKA_VERSION = "4.1.1"
-# Of other versions, for tests, the broker alone: 2.8 is the first with KRaft, and still writes the formats of 0.9 and 0.10.
+# Versions for tests, only the broker: 2.8 is the first with KRaft, and can still write the formats of 0.9 and 0.10.
 BROKER = "kafka_2.13"
-RESOLVE_TIMEOUT_S = 900  # about 55 MB and 100 small metadata files; one minute on a good line
+RESOLVE_TIMEOUT_S = 900  # about 55 MB and 100 small metadata files; one minute on a fast connection
 
-# Organisation, module, version. kafka-tools holds the console programs, connect-mirror holds MirrorMaker 2.
-# Kafka 4.1 speaks slf4j 1.7, so log4j-slf4j-impl (not -slf4j2-impl) is its way to log4j2, which prints errors only.
+# Organisation, module, version. kafka-tools has the console programs, connect-mirror has MirrorMaker 2.
+# Kafka 4.1 uses slf4j 1.7, so log4j-slf4j-impl (not -slf4j2-impl) connects it to log4j2, which prints only errors.
 Modules: TypeAlias = tuple[tuple[str, str, str], ...]
 MODULES: Modules = (
     ("org.apache.kafka", BROKER, KAFKA_VERSION),
@@ -37,27 +37,27 @@ Progress = Callable[[str], None]
 
 
 def resolve(progress: Progress = print, *, version: str = KAFKA_VERSION) -> Path:
-    """Return the folder with all jars, fetching them from Maven Central the first time.
+    """Return the folder with all jars; the first time, download them from Maven Central.
 
     Args:
-        progress: Receives one sentence per step; none when the jars are in the cache.
-        version: Kafka's. For other versions than KAFKA_VERSION, only the jars of a broker.
+        progress: Called with one sentence per step; not called if the jars are in the cache.
+        version: Version of Kafka. For versions other than KAFKA_VERSION, only the jars of a broker.
 
     Raises:
-        MirrorError: Java is missing, or the jars are neither cached nor reachable.
+        MirrorError: Java is missing, or the jars are neither cached nor can be downloaded.
     """
     folder = cache_folder() / f"kafka-{version}"
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _only_one(folder.parent / "jars.lock"):
-        if not folder.is_dir():  # another process may have fetched them while we waited
+        if not folder.is_dir():  # another process may have downloaded them while this one waited
             _fetch(folder, progress, version)
     return folder
 
 
 def class_archive(*, version: str = KAFKA_VERSION, is_asked_for: bool = False) -> ClassArchive:
-    """Return the class archive of a broker, which is used if it was written."""
+    """Return the class archive of a broker; the broker uses it if it was written."""
     jars = cache_folder() / f"kafka-{version}"
     return ClassArchive(cache_folder(), java(), f"kafka-{version}", jars, is_asked_for=is_asked_for)
 
@@ -68,10 +68,10 @@ def classpath(folder: Path) -> str:
 
 
 def _fetch(folder: Path, progress: Progress, version: str) -> None:
-    """Resolve into a temporary folder and rename it, so that an existing folder is complete."""
+    """Resolve into a temporary folder and rename it: an existing folder is always complete."""
     modules = MODULES if version == KAFKA_VERSION else (("org.apache.kafka", BROKER, version),)
     progress(f"fetching Kafka {version} (about 55 MB, once) into {folder}")
-    ivy_cache = folder.parent / "ivy"  # kept after a failure, so the next try continues
+    ivy_cache = folder.parent / "ivy"  # kept after a failure, so that the next attempt continues
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetching-") as name:
         work = Path(name)
         (work / "ivy.xml").write_text(_ivy_file(modules))

@@ -29,12 +29,12 @@ class LatencyProbe:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="latency-probe", daemon=True)
         self._since_ms = float("inf")
-        self._heard: set[tuple[str, int]] = set()  # a record has come of these
+        self._heard: set[tuple[str, int]] = set()  # partitions of which a record has arrived
         self.latencies_ms: list[float] = []
         self.failure: str = ""
 
     def begin(self) -> None:
-        """Count records produced from now on; earlier ones waited for the mirror's start."""
+        """Start counting: earlier records waited for the mirror's start, and do not count."""
         self._since_ms = min(self._since_ms, time.time() * 1000)
 
     def watch(self, partitions: set[tuple[str, int]]) -> None:
@@ -43,7 +43,7 @@ class LatencyProbe:
 
     @property
     def has_heard_all(self) -> bool:
-        """True when a record of each watched partition has arrived."""
+        """True if a record of each watched partition has arrived."""
         return self._wanted <= self._heard
 
     def __enter__(self) -> Self:

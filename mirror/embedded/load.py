@@ -16,11 +16,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from mirror.errors import ClusterUnavailable
 
-COMMIT_S = 0.5  # between two commits of a load in transactions
-TICK_S = 0.05  # how often the thread catches up with its rate; short enough for even charts
+COMMIT_S = 0.5  # between two commits if the load is written in transactions
+TICK_S = 0.05  # how often the thread writes what is due at its rate; short enough for smooth charts
 ANSWER_TIMEOUT_S = 30
-USERS = 200  # distinct keys of the compacted topic, so that it has something to compact
-TOMBSTONE_EVERY = 50  # every so many changes to a user, the user is removed
+USERS = 200  # number of keys of the compacted topic, few enough for compaction to find duplicates
+TOMBSTONE_EVERY = 50  # after this many changes of users, one user is removed
 
 Header = tuple[str, bytes | None]
 
@@ -32,7 +32,7 @@ class DemoTopic:
     name: str
     partitions: int
     codec: str  # as Kafka's compression.type
-    share: int  # records it gets of every round
+    share: int  # number of its records in each round
     config: Mapping[str, str] = field(default_factory=dict)
     is_late: bool = False  # created only while the load runs
 
@@ -43,7 +43,7 @@ class DemoRecord:
 
     partition: int
     key: bytes | None
-    value: bytes | None  # None is a tombstone
+    value: bytes | None  # None for a tombstone
     headers: list[Header]
 
 
@@ -75,14 +75,14 @@ class Load:
 
         Args:
             bootstrap: The cluster to write to.
-            records_per_s: Upper bound over all topics; a slow cluster gets less, never a burst to make up for it.
-            late_after_s: When demo.late is created, counted from `start`.
-            in_transactions: Write in transactions, which are committed twice a second.
+            records_per_s: Upper limit over all topics. If the cluster is slow, it gets fewer records, and no burst later.
+            late_after_s: When to create demo.late, after `start`.
+            in_transactions: Write in transactions, and commit them twice a second.
         """
         self._client: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
             "log_level": 0,
-        }  # failures reach stop(), not stderr
+        }  # failures are reported by stop(), not on stderr
         self._records_per_s = records_per_s
         self._late_after_s = late_after_s
         self._in_transactions = in_transactions
@@ -94,8 +94,8 @@ class Load:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
-        self.acknowledged = 0  # records the cluster confirmed
-        self.failed = 0  # records the cluster refused or did not confirm in time
+        self.acknowledged = 0  # records that the cluster acknowledged
+        self.failed = 0  # records that the cluster refused or did not acknowledge in time
 
     @property
     def topics(self) -> list[str]:
@@ -103,17 +103,17 @@ class Load:
         return sorted({topic.name for topic in self._round})
 
     def start(self) -> None:
-        """Create the topics that are not late and begin to write."""
+        """Create the topics that are not late, and start to write."""
         self._open([topic for topic in TOPICS if not topic.is_late])
         self._stopping.clear()
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and wait until the cluster has confirmed what was sent.
+        """End the thread and wait until the cluster has acknowledged the sent records.
 
         Raises:
-            ClusterUnavailable: The load had ended by itself, or some records were not confirmed.
+            ClusterUnavailable: The load ended by itself, or some records were not acknowledged.
         """
         self._stopping.set()
         if self._thread is not None:
@@ -150,7 +150,7 @@ class Load:
         owed = 0.0
         while not self._stopping.wait(TICK_S):
             now = time.monotonic()
-            owed += min(now - last, 1.0) * self._records_per_s  # after a pause at most one second is made up for
+            owed += min(now - last, 1.0) * self._records_per_s  # after a pause, only one second is caught up
             last = now
             while owed >= 1 and not self._stopping.is_set():
                 self._send()
@@ -164,7 +164,7 @@ class Load:
                 self._commit(begins=True)
 
     def _open(self, topics: list[DemoTopic]) -> None:
-        """Create the topics and include them in the round of writing."""
+        """Create the topics and include them in the rounds of writing."""
         create(self._client, topics)
         for topic in topics:
             if topic.codec not in self._producers:
@@ -204,7 +204,7 @@ class Load:
                     headers=list(record.headers),
                     on_delivery=self._count,
                 )
-            except BufferError:  # its queue is full: wait for confirmations
+            except BufferError:  # the queue is full: wait for acknowledgements
                 if time.monotonic() > deadline or self._stopping.is_set():
                     self.failed += 1
                     return
@@ -248,7 +248,7 @@ def demo_record(topic: DemoTopic, number: int) -> DemoRecord:
 
 
 def create(client: Mapping[str, Any], topics: list[DemoTopic]) -> None:
-    """Create the topics that do not exist yet and wait until they are known.
+    """Create the topics that do not exist yet, and wait until brokers list them.
 
     Raises:
         ClusterUnavailable: The cluster did not respond, or refused.

@@ -1,4 +1,4 @@
-"""Choose loopback ports for servers, each for one caller only."""
+"""Choose loopback ports for servers, each port for only one caller."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mirror.errors import MirrorError
 
 HOST = "127.0.0.1"
 
-# Below Linux's and macOS' ephemeral ranges: no client's outgoing port takes a broker's while it restarts,
-# and no client that retries on loopback connects to itself.
+# Below Linux's and macOS' ephemeral ranges: no client's outgoing port takes a broker's port while the broker restarts, and no
+# client that retries on loopback connects to itself.
 PORTS = range(20_000, 32_000)
 
 _held: list[socket.socket] = []  # until this process ends: a server may start seconds after its port was chosen
@@ -20,8 +20,8 @@ _held: list[socket.socket] = []  # until this process ends: a server may start s
 def free_port() -> int:
     """Return an unused loopback port. No other caller gets it, in this process or another.
 
-    The port stays bound until this process ends. That keeps out sockets without SO_REUSEADDR, with which this function tries
-    ports, and lets in servers, which set it.
+    The port stays bound until this process ends. That keeps out sockets without SO_REUSEADDR (like the ones with which this
+    function tries ports), and lets in servers, which set it.
 
     Raises:
         MirrorError: No port was free.

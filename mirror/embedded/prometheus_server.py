@@ -50,10 +50,10 @@ def configured(folder: Path, targets: list[str], *, every: str = "15s") -> Path:
 
 @contextmanager
 def running(file: Path, data: Path, *options: str) -> Iterator[Prometheus]:
-    """Run a server with this configuration file and options, with its data in `data`.
+    """Run a server with this configuration file and these options; its data are in `data`.
 
     Raises:
-        MirrorError: it is not installed, or does not start; the message has the end of its log.
+        MirrorError: Prometheus is not installed, or does not start; the message has the end of its log.
     """
     program = shutil.which("prometheus")
     if program is None:
