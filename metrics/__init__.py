@@ -1,1 +1,1 @@
-"""Metrics: what is measured, and how it reaches Prometheus."""
+"""Define the metrics: what is measured, and how it reaches Prometheus."""

@@ -1,4 +1,4 @@
-"""Remove outdated values from a snapshot, or replace them by UNKNOWN. Pure.
+"""Remove outdated values from a snapshot, or replace them with UNKNOWN. Pure.
 
 A scrape must not serve values that are minutes old as if they were current: the polling thread may hang, a cluster may not
 respond, a stream may have ended.
@@ -76,11 +76,11 @@ def as_of(
 
     Args:
         families: Series of every family; changed in place.
-        now_s: The present.
+        now_s: The current time.
         ends_s: When each partition's log end was read.
         judged_s: When the statuses of each flow were determined.
         clocks_s: When the clock of each flow's clusters was read.
-        horizon: The maximum age of these, and of the last report of a flow.
+        horizon: The maximum age of these readings, and of the last report of a flow.
     """
     _leave_out_old_reports(families, now_s - horizon.silence_s)
     old = {labels for labels, read_s in ends_s.items() if now_s - read_s > horizon.known_s}
@@ -108,7 +108,7 @@ def _leave_out_old_reports(families: Mapping[str, Series], since_s: float) -> No
 def _measure_time_lag(families: Mapping[str, Series], now_s: float) -> None:
     """Compute lag_seconds from replicated_until, so that it grows while nothing is measured.
 
-    An UNKNOWN partition has no lag 0.
+    The lag of an UNKNOWN partition never becomes 0.
     """
     lag, lag_seconds, fresh, status = families[LAG], families[LAG_SECONDS], families[FRESH], families[STATUS]
     _leave_out(lag, [labels for labels, code in status.items() if code == Status.UNKNOWN and lag.get(labels) == 0])

@@ -16,9 +16,9 @@ from metrics.series import Family, Labels, Value
 def capped(snapshot: Mapping[str, Mapping[Labels, Value]], max_series: int) -> tuple[list[Family], int]:
     """Return the families in the catalogue's order, and how many series were folded or dropped.
 
-    The families have at most `max_series` lines. From the catalogue's last family to its first, the series of partitions become
-    one series per topic; if that is not enough, series of topics and groups are dropped. Series of a flow or of the process are
-    always kept.
+    The families have at most `max_series` lines. Starting with the catalogue's last family, the series of partitions are folded
+    into one series per topic. If that is not enough, series of topics and groups are dropped. Series of a flow or of the process
+    are always kept.
     """
     families = [Family(spec, spec.labels, snapshot[spec.name]) for spec in CATALOGUE]
     size = full = sum(family.size() for family in families)

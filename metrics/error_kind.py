@@ -1,4 +1,4 @@
-"""Name the kinds of reasons for which a partition is paused. Programs decide by the kind; texts may change."""
+"""Name the kinds of reasons why a partition is paused. Programs decide by the kind; texts may change."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ class ErrorKind(StrEnum):
     SOURCE_NOT_AUTHORIZED = "source_not_authorized"
     TARGET_NOT_AUTHORIZED = "target_not_authorized"
     TARGET_UNAVAILABLE = "target_unavailable"  # no leader, or too few in-sync replicas
-    POSITION_REQUIRED = "position_required"  # a topic was created again: an operator sets the position
+    POSITION_REQUIRED = "position_required"  # a topic was recreated: an operator must set the position
     PAUSED_BY_OPERATOR = "paused_by_operator"
-    OFFSETS_DIFFER = "offsets_differ"  # of a topic whose offsets must be identical
+    OFFSETS_DIFFER = "offsets_differ"  # of a topic that requires identical offsets

@@ -24,10 +24,10 @@ log = logging.getLogger("mirror")
 OPEN = HttpAccess()
 
 NO_ERRORS = LastErrors().text()
-SILENT_S = 10.0  # time-out of a client's reads and writes
-LASTS_S = 60.0  # maximum duration of a connection, however slow its client is
+SILENT_S = 10.0  # timeout of a client's reads and writes
+LASTS_S = 60.0  # maximum duration of a connection, even if its client is slow
 MOST_CONNECTIONS = 32
-STOPS_WITHIN_S = 0.1  # between two checks for a stop of the server, which delay the stop of the process
+STOPS_WITHIN_S = 0.1  # between two checks whether the server must stop; they delay the stop of the process
 _PLAIN = "text/plain; charset=utf-8"
 _FAST = 1  # gzip's level: it shrinks a scrape of 15 MB to 2 % at any level, and higher levels cost seconds
 _Start = Callable[[str, list[tuple[str, str]]], object]
@@ -41,13 +41,13 @@ class _Handler(WSGIRequestHandler):
     timeout = SILENT_S  # of each read and write, and of the TLS handshake
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Scrapes are not worth a log line."""
+        """Log nothing: a scrape is not worth a log line."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
     """Serves each connection in its own thread for a limited time.
 
-    A slow client blocks no other. If there are MOST_CONNECTIONS, a new connection ends the oldest one.
+    A slow client blocks no other client. At MOST_CONNECTIONS, a new connection ends the oldest one.
     """
 
     daemon_threads = True
@@ -55,11 +55,11 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._began_s: dict[socket.socket, float] = {}  # in order of their start; changed by each connection's thread
+        self._began_s: dict[socket.socket, float] = {}  # in order of their start; each connection's thread changes it
         self._lock = threading.Lock()
 
     def get_request(self) -> tuple[Any, Any]:
-        """Accept a connection. Its thread does the TLS handshake: a silent client blocks no other."""
+        """Accept a connection. Its thread does the TLS handshake, so that a silent client blocks no other client."""
         connection, address = super().get_request()
         return (self.tls.wrap(connection) if self.tls is not None else connection), address
 
@@ -85,7 +85,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Log nothing about clients that hang up or do not speak TLS.
+        """Log nothing about clients that hang up or do not use TLS.
 
         Other errors get a 500 and a log line.
         """
@@ -113,10 +113,10 @@ def serve(
 
     `/ready` needs no login.
 
-    If a port is taken, the next one is tried, up to `tries` ports.
+    If the port is taken, the following ports are tried, up to `tries` ports in total.
 
-    `answer` returns a scrape in the format of the request's Accept header; `errors` and `status` return the bodies of `/errors`
-    and `/api/v1/status`.
+    `answer` returns a scrape in the format that the request's Accept header selects. `errors` and `status` return the bodies of
+    `/errors` and `/api/v1/status`.
 
     Raises:
         PortTakenError: The address is in use or cannot be bound.
@@ -140,7 +140,7 @@ def serve(
 
 
 def _listening(host: str, ports: Sequence[int], application: Any) -> _Server:
-    """Return a server on the first free port; raise PortTakenError if none is free."""
+    """Return a server on the first free port; raises PortTakenError if none is free."""
     for port in ports:
         try:
             return make_server(host, port, application, server_class=_Server, handler_class=_Handler)

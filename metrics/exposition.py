@@ -1,7 +1,8 @@
 """Write a scrape in the requested format: Prometheus' text format (0.0.4) or OpenMetrics 1.0.
 
-prometheus-client's writer took 2 s of CPU per scrape at 140,000 series, in the process that also drives Spark. The tests
-parse both formats with its parsers. Only the series of the process itself (CPU, memory, file handles) come from it.
+prometheus-client's writer took 2 s of CPU time per scrape at 140,000 series, in the process that also drives Spark. The tests
+parse both formats with prometheus-client's parsers. Only the series about the process itself (CPU, memory, file handles) come
+from prometheus-client.
 
 OpenMetrics also has units, start times of counters and histograms (`_created`), and exemplars.
 """
@@ -35,7 +36,7 @@ class Format(Enum):
     OPENMETRICS = their_openmetrics.CONTENT_TYPE_LATEST
 
 
-# Media type and parameter values of each format. OpenMetrics 0.0.1, as Prometheus requests it, is the same text.
+# Media type and parameter values of each format. Prometheus also requests OpenMetrics 0.0.1, which has the same text.
 _WANTED: dict[Format, tuple[str, dict[str, tuple[str, ...]]]] = {
     Format.OPENMETRICS: ("application/openmetrics-text", {"version": ("1.0.0", "0.0.1")}),
     Format.TEXT: ("text/plain", {"version": ("0.0.4",)}),
@@ -55,10 +56,10 @@ def exposition(
 
     Args:
         snapshot: Series of every family of the catalogue, by the family's name.
-        began: When counters began to count (epoch seconds), by the names and values of their labels.
+        began: When counters started to count (epoch seconds), by the names and values of their labels.
         wanted: The format. Series have the same names, labels and values in both.
-        max_series: Cap on the lines of the catalogue's families (metrics.cap).
-        strimzi_names: Also repeat MirrorMaker's measures under the names of Strimzi's exporter rules.
+        max_series: Maximum number of lines of the catalogue's families (metrics.cap).
+        strimzi_names: Repeat MirrorMaker's measures under the names of Strimzi's exporter rules, too.
     """
     is_open = wanted is Format.OPENMETRICS
     families, dropped = capped(snapshot, max_series)
@@ -85,9 +86,9 @@ def exposition(
 
 
 def _created(families: Iterable[Family], began: Began, room: int) -> dict[str, _Created]:
-    """Return when series began to count, by family.
+    """Return when series started to count, by family.
 
-    Prometheus stores each `_created` as a series. They fill the room that the cap leaves, in the catalogue's order.
+    Prometheus stores each `_created` as a series. In the catalogue's order, they use the lines that the cap leaves.
     """
     created: dict[str, _Created] = {}
     for family in families:
@@ -99,7 +100,7 @@ def _created(families: Iterable[Family], began: Began, room: int) -> dict[str, _
 
 
 def _times_of(family: Family, began: Began) -> _Created:
-    if family.labels != family.spec.labels:  # sums of a fold have no such time
+    if family.labels != family.spec.labels:  # folded sums have no such time
         return _NONE
     if family.spec.kind == "histogram":
         found = {key: one.began_s for key, one in family.series.items() if isinstance(one, Histogram)}
@@ -111,7 +112,7 @@ def _times_of(family: Family, began: Began) -> _Created:
 
 
 def _counting(family: Family, *, exposed: int, dropped: int) -> Family:
-    """Return a family, with its value if it counts the series of this response."""
+    """Return a family; if it counts the series of this response, set its value."""
     own = {"kafka_mirror_exposed_series": exposed, "kafka_mirror_dropped_series": dropped}
     name = family.spec.name
     return Family(family.spec, (), {(): float(own[name])}) if name in own else family
@@ -157,7 +158,7 @@ def _histograms(family: Family, created: _Created, *, is_open: bool) -> Iterator
             where = _render((*family.labels, "le"), (*labels, _number(bound)))
             yield f"{name}_bucket{where} {below}{_exemplar(exemplar) if is_open and exemplar is not None else ''}\n"
         where = _render(family.labels, labels)
-        # OpenMetrics allows no sum below 0 (most records from the future), and no count then.
+        # OpenMetrics does not allow a sum below 0 (most records are from the future), nor a count without a sum.
         if histogram.total >= 0 or not is_open:
             yield f"{name}_count{where} {below}\n{name}_sum{where} {_number(histogram.total)}\n"
         if labels in created:
@@ -177,7 +178,7 @@ def _alias_lines(repeated: Iterable[Alias], rendered: _Rendered) -> Iterator[str
 
 
 def _braces(names: tuple[str, ...], labels: Labels, rendered: _Rendered) -> str:
-    """Return a series' labels in braces.
+    """Return the labels of a series in braces.
 
     `rendered` caches the text for families with the same labels.
     """
@@ -205,10 +206,10 @@ def _number(value: float) -> str:
 
 
 def negotiated(accept: str) -> Format:
-    """Return the format with the largest quality in an Accept header, by default text.
+    """Return the format with the highest quality in an Accept header, by default text.
 
-    OpenMetrics must be named to be chosen: browsers, curl and other tools that accept anything get the text format. As in RFC
-    9110, the most specific range that matches a format sets its quality, and 0 excludes the format.
+    OpenMetrics is chosen only if the header names it: browsers, curl and other tools that accept anything get the text format.
+    As in RFC 9110, the most specific range that matches a format sets its quality, and 0 excludes the format.
     """
     best, best_quality = _WITHOUT_ASKING, 0.0
     ranges = [_range(part) for part in accept.split(",") if part.strip()]
@@ -234,7 +235,7 @@ def _range(part: str) -> tuple[str, dict[str, str], float]:
 
 
 def _specificity(candidate: Format, media: str, parameters: dict[str, str]) -> int | None:
-    """Return how specific a matching range is for a format.
+    """Return how specifically a range matches a format.
 
     Return None if the range does not match.
     """

@@ -1,4 +1,4 @@
-"""Estimate how long the source will keep the first record that is not replicated. Pure."""
+"""Estimate how long the source will keep the first unreplicated record. Pure."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def headroom(retention: Retention, samples: Sequence[Sample], lag_s: float) -> f
 
     Args:
         retention: The topic's effective retention.
-        samples: The polls of the partition, the newest last.
-        lag_s: How long the first unreplicated record has waited, 0 if all is replicated.
+        samples: The polls of the partition, newest last.
+        lag_s: How long the first unreplicated record has waited, 0 if everything is replicated.
 
-    By age, the broker deletes a segment when its newest record is older than retention.ms, so this is the earliest
-    moment. By size, the time is estimated from the speed of the log start.
+    By age, the broker deletes a segment when its newest record is older than retention.ms, so the result is the earliest possible
+    time. By size, the time is estimated from how fast the log start moves.
     """
     left = []
     if retention.ms >= 0:
@@ -43,15 +43,15 @@ def headroom(retention: Retention, samples: Sequence[Sample], lag_s: float) -> f
 def nearest(
     rows: Iterable[LagRow], retention: Mapping[str, Retention], samples_of: Callable[[RowKey], Sequence[Sample]]
 ) -> dict[Labels, float | None]:
-    """Return the shortest headroom of each topic; None if unknown or without limit.
+    """Return the shortest headroom of each topic; None if unknown or unlimited.
 
     Args:
-        rows: The rows of a flow; topics of which no lag is known are left out.
-        retention: By source topic.
-        samples_of: Returns the polls of a row, the newest last.
+        rows: The rows of a flow. Topics with unknown lag are left out.
+        retention: The retention by source topic.
+        samples_of: Returns the polls of a row, newest last.
 
     Returns:
-        Seconds by the labels of the topic: source, target, remote topic.
+        Seconds, by the labels of the topic: source, target, remote topic.
     """
     found: dict[Labels, float | None] = {}
     for row in rows:
@@ -60,7 +60,7 @@ def nearest(
         topic = row.key[:3]
         so_far = found.setdefault(topic, None)
         if row.lag_seconds is None:
-            continue  # unknown since when its first record waits
+            continue  # since when the first record waits is unknown
         limits = retention.get(row.topic, Retention())
         left = headroom(limits, samples_of(row.key) if limits.bytes >= 0 else (), row.lag_seconds)
         if left is not None:

@@ -1,4 +1,4 @@
-"""Keep the last polls of every partition, which its status is made from."""
+"""Keep the last polls of each partition; its status is derived from them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ HISTORY_FILE = "history.json"  # in the state folder
 
 
 class History:
-    """The last polls of every partition.
+    """The last polls of each partition.
 
-    Kept in a file, so that a status survives a restart. Thread-safe.
+    A file keeps them, so that a status survives a restart. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -47,18 +47,18 @@ class History:
             self._samples = {key: samples for key, samples in self._samples.items() if key in wanted}
 
     def save(self, path: Path) -> None:
-        """Write to a file, all or nothing."""
+        """Write to a file atomically."""
         with self._lock:
             rows = [(key, list(samples)) for key, samples in self._samples.items()]
         whole_file.write(path, json.dumps(rows, separators=(",", ":")))
 
     def load(self, path: Path, *, within_s: tuple[float, float] | None = None) -> None:
-        """Read the file of `save`; ignore a damaged file.
+        """Read a file that `save` wrote; ignore a damaged file.
 
         Args:
             path: The file.
             within_s: First and last time (epoch seconds) of the polls to keep; None: all polls. Older polls are outdated; later
-                ones were made while the clock was ahead.
+                polls were made while the clock was ahead.
         """
         try:
             rows = json.loads(path.read_text())

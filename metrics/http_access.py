@@ -1,4 +1,4 @@
-"""Protect HTTP servers by TLS and a login, if they are configured."""
+"""Protect HTTP servers with TLS and a login, if configured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger("mirror")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAccess:
-    """TLS and login of an HTTP server; neither by default.
+    """TLS and login of an HTTP server; by default, it has neither.
 
     `certificate` and `key` are PEM files; the certificate's file may contain the key.
     """
@@ -37,7 +37,7 @@ class HttpAccess:
 
     @property
     def has_login(self) -> bool:
-        """Whether a name and a password are required."""
+        """True if a name and a password are required."""
         return bool(self.password)
 
     def server_tls(self) -> ServerTls | None:
@@ -60,10 +60,10 @@ class HttpAccess:
         return scheme.lower() == "basic" and hmac.compare_digest(given, f"{self.username}:{self.password}".encode())
 
     def read(self, address: str, path: str, *, timeout_s: float) -> str:
-        """Read a path of this project's own server at host:port, trusting only its certificate.
+        """Read a path from this project's own server at host:port; trust only the configured certificate.
 
         Raises:
-            OSError: The server does not respond.
+            OSError: The server does not respond, or refuses.
         """
         request = urllib.request.Request(f"{self.scheme}://{address}{path}")  # noqa: S310 - our own server
         if self.has_login:
@@ -82,19 +82,19 @@ class HttpAccess:
 
 
 class ServerTls:
-    """Wraps connections of a server with the certificate that its file has now.
+    """Wraps connections of a server with the certificate that is currently in its file.
 
-    One thread uses it.
+    Only one thread may use it.
     """
 
     def __init__(self, certificate: str, key: str) -> None:
-        """Read the files; raise OSError if they cannot be used."""
+        """Read the files; raises OSError if they cannot be used."""
         self._files = (certificate, key or None)
         self._seen = self._stamps()
         self._context = self._read()
 
     def wrap(self, connection: socket.socket) -> ssl.SSLSocket:
-        """Return an accepted connection within TLS, before its handshake.
+        """Return an accepted connection with TLS, before its handshake.
 
         If a file has changed, read the files again. If they cannot be used, log a warning and keep the old certificate.
         """
@@ -110,7 +110,7 @@ class ServerTls:
     def _read(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.load_cert_chain(*self._files, password="")  # without one, OpenSSL prompts for it
+        context.load_cert_chain(*self._files, password="")  # without an empty password, OpenSSL would prompt for one
         return context
 
     def _stamps(self) -> list[tuple[int, int, int] | None]:
@@ -118,7 +118,7 @@ class ServerTls:
 
 
 def _stamp(file: str) -> tuple[int, int, int] | None:
-    """Return a fingerprint of a file's version, None if there is no file."""
+    """Return a fingerprint of a file's version; None if the file does not exist."""
     try:
         found = Path(file).stat()
     except OSError:

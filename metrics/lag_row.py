@@ -1,4 +1,4 @@
-"""Define the row that every lag view shows, one per group and partition. Pure."""
+"""Define the row of every lag view, one per group and partition. Pure."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ def lag_between(offset: int | None, log_end: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRow:
-    """One group's offset in one partition, at one poll.
+    """One group's offset on one partition, at one poll.
 
-    Unknown is None or "", never 0. A flow is a group whose offsets are its positions. The driver's metrics and the lag
-    inspector show the same rows.
+    An unknown value is None or "", never 0. A flow counts as a group whose offsets are the flow's positions. The driver's
+    metrics and the lag inspector show the same rows.
     """
 
     group: str  # a flow's name is "A->B"
-    cluster: str  # that has the topic and the log end: a flow's source
+    cluster: str  # the cluster with the topic and the log end; for a flow, its source
     topic: str
     partition: int
     offset: int | None
     log_end: int | None
-    owner: str = ""  # member that reads the partition; of a flow the address of its process
+    owner: str = ""  # member that reads the partition; for a flow, the address of its process
     is_flow: bool = False
-    remote_topic: str = ""  # of a flow: the topic's name on the target
-    lag_seconds: float | None = None  # how long the first unreplicated record has waited at the poll
+    remote_topic: str = ""  # for a flow: the topic's name on the target
+    lag_seconds: float | None = None  # how long the first unreplicated record had waited at the poll
     status: Status = Status.UNKNOWN
     reason: str = ""
-    records_per_s: float | None = None  # that its offset passes
-    written_per_s: float | None = None  # that the log end passes
-    level_in_s: float | None = None  # until lag 0 at the present rates; None at lag 0, or if the lag does not shrink
+    records_per_s: float | None = None  # how fast the offset grows
+    written_per_s: float | None = None  # how fast the log end grows
+    level_in_s: float | None = None  # until lag 0 at the current rates; None at lag 0, or if the lag does not shrink
     log_start: int | None = None
-    # epoch; records written before are on the target. lag_seconds counts from it. None at lag 0: up to the poll
+    # epoch; all records written earlier are on the target. lag_seconds is the time since then. None at lag 0: up to the poll
     replicated_until_s: float | None = None
     held_by: str = ""  # the open transaction that all waiting records wait for
-    offsets: str = ""  # of a flow: "identical" on both clusters, or "translated"
-    is_complete: bool = True  # False while the status is made from fewer polls than a window has
+    offsets: str = ""  # for a flow: "identical" on both clusters, or "translated"
+    is_complete: bool = True  # False while the status is derived from too few polls
 
     @property
     def key(self) -> RowKey:
-        """Key of its polls.
+        """Key of the row's polls.
 
-        That of a flow's row has the labels of its series, so that the inspector can read the driver's polls.
+        For a flow, the key has the labels of its series, so that the inspector can read the driver's polls.
         """
         source, arrow, target = self.group.partition("->")
         if self.is_flow and arrow:
@@ -58,5 +58,5 @@ class LagRow:
 
     @property
     def lag(self) -> int | None:
-        """Records not yet read or replicated, never below 0; None while either end is unknown."""
+        """Records not yet read or replicated, never below 0; None if either end is unknown."""
         return lag_between(self.offset, self.log_end)

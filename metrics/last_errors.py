@@ -10,19 +10,19 @@ from metrics.error_kind import ErrorKind
 from metrics.series import Labels
 
 _KINDS = {kind.value: kind for kind in ErrorKind}
-MOST = 1_000  # partitions; those that were paused longest ago are forgotten first
+MOST = 1_000  # partitions; the ones that were paused longest ago are forgotten first
 
 
 @dataclass(slots=True)
 class LastError:
-    """The reason of a partition's last pause, and its start and end (epoch seconds).
+    """The reason for a partition's last pause, with its start and end (epoch seconds).
 
-    No end while it is paused.
+    The end is None while the partition is paused.
     """
 
     source: str
     target: str
-    topic: str  # the remote name
+    topic: str  # name on the target
     partition: int
     reason: str
     since_s: float
@@ -42,7 +42,7 @@ class LastErrors:
         self._found: dict[Labels, LastError] = {}
 
     def record(self, labels: Labels, reason: str, now_s: float, kind: ErrorKind = ErrorKind.OTHER) -> None:
-        """Record a window's pause reason of a partition; "" if it is not paused."""
+        """Record why a partition is paused in a window; "" if it is not paused."""
         with self._lock:
             last = self._found.get(labels)
             is_paused = last is not None and last.until_s is None
@@ -51,20 +51,20 @@ class LastErrors:
             elif last is not None and is_paused:
                 last.until_s = now_s
             elif reason:
-                self._found.pop(labels, None)  # the newest is last
+                self._found.pop(labels, None)  # re-inserted below, because the newest error is last
                 source, target, topic, partition = labels
                 self._found[labels] = LastError(source, target, topic, int(partition), reason, now_s, kind=kind)
                 if len(self._found) > MOST:
                     del self._found[next(iter(self._found))]
 
     def text(self) -> str:
-        """Return them as JSON, the newest first."""
+        """Return the errors as JSON, newest first."""
         with self._lock:
             return json.dumps({"errors": [asdict(error) for error in reversed(self._found.values())]}, indent=1)
 
 
 def parsed(text: str) -> list[LastError]:
-    """Parse `text`; raise ValueError if the text is something else."""
+    """Parse `text`; raises ValueError if it is not a list of errors."""
     try:
         errors = [LastError(**each) for each in json.loads(text)["errors"]]
         for each in errors:

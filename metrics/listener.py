@@ -1,6 +1,6 @@
 """Pass the reports of Spark's progress events to the recorder.
 
-Thin: parse, record, count its own failures.
+The listener only parses, records, and counts its own failures.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Stream(Generic[Report]):
 
 
 class MirrorQueryListener(StreamingQueryListener):
-    """Passes on the reports of a micro-batch.
+    """Passes on the reports of each micro-batch.
 
-    Spark swallows a listener's exceptions, so they are counted.
+    Spark swallows a listener's exceptions, so the listener counts them.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class MirrorQueryListener(StreamingQueryListener):
     ) -> None:
         """Pass on `streams`, by the name of their observation.
 
-        Call `on_batch` with each query that progressed.
+        Call `on_batch` with each query that has progressed.
         """
         self._recorder = recorder
         self._on_batch = on_batch
@@ -55,7 +55,7 @@ class MirrorQueryListener(StreamingQueryListener):
         self._names: dict[str, str] = {}  # of queries by id: the event of a query's end has no name
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Record that a query runs."""
+        """Record that a query is running."""
         self._count("started")
         self._names[str(event.id)] = event.name
         self._recorder.record_query(event.name, is_active=True)
@@ -75,11 +75,11 @@ class MirrorQueryListener(StreamingQueryListener):
             log.exception("a progress event of Spark could not be read; its reports are missing in the metrics")
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Record that there was nothing to do (the process is stopping)."""
+        """Record that there was nothing to do, because the process is stopping."""
         self._count("idle")
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Record that a query has ended; the process, which watches its queries itself, restarts it."""
+        """Record that a query has ended. The process watches its queries itself, and restarts the query."""
         self._count("terminated")
         self._recorder.record_query(self._names.get(str(event.id), str(event.id)), is_active=False)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from metrics.catalogue import BY_NAME, CATALOGUE
 from metrics.series import Labels
 
-# Of single partitions the status has faults only: their other facts are read from the clusters.
+# The status has only the faults of single partitions: other facts about partitions are read from the clusters.
 _FAULTS = (
     "kafka_mirror_partition_paused",
     "kafka_mirror_records_lost_total",
@@ -21,7 +21,7 @@ _HISTOGRAMS = frozenset(spec.name for spec in CATALOGUE if spec.kind == "histogr
 
 
 class Sample(NamedTuple):
-    """A series at one moment; `name` is the metric family's, `labels` are by name."""
+    """A series at one moment; `name` is its metric family, `labels` has values by name."""
 
     name: str
     labels: Mapping[str, str]
@@ -52,7 +52,7 @@ class ProcessStatus:
 
     @classmethod
     def parse(cls, text: str) -> ProcessStatus:
-        """Parse `text`; raise ValueError if the text is something else."""
+        """Parse `text`; raises ValueError if it is not a process status."""
         try:
             families = json.loads(text)["families"]
             return cls(
@@ -62,7 +62,7 @@ class ProcessStatus:
             raise ValueError(f"not the status of a process: {error!r}") from error
 
     def text(self) -> str:
-        """Return it as JSON: pairs of labels and value by metric family."""
+        """Return the status as JSON: pairs of labels and value by metric family."""
         families = {name: [(each.labels, each.value) for each in found] for name, found in self._found.items() if found}
         return json.dumps({"families": families})
 

@@ -1,6 +1,6 @@
 """Keep the newest value of every series. Thread-safe; independent of Spark, Kafka and exposition formats.
 
-Series exist as soon as their subject is known, counters at 0: a missing series is not a healthy one.
+Series exist as soon as their subject is known, counters at 0: a missing series does not mean a healthy subject.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BEATS = "kafka_mirror_last_heartbeat_timestamp_seconds"
 _FLOW_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels[:2] == FLOW and s.reported_by != "all"]
 _SLOT_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels == SLOT]
 
-# Every few seconds, thousands of partitions are checked, so the loops over all series are C's: `map` and sets.
+# Thousands of partitions are checked every few seconds, so the loops over all series run in C: `map` and sets.
 _flow_of = itemgetter(slice(len(FLOW)))
 
 
@@ -45,17 +45,17 @@ class Recorder:
     """Records replication reports, polls and Spark's events; a scrape gets its `snapshot`."""
 
     def __init__(self, horizon: MaxAge | None = None) -> None:
-        """`horizon` limits the age of served values; unlimited by default."""
+        """`horizon` limits the age of served values; by default, it is unlimited."""
         self.store = Store()
         self.windows = WindowRecorder(self.store)
         self._horizon = horizon or MaxAge()
         self._ends_s: dict[Labels, float] = {}  # by partition: when its log end was read
         self._judged_s: dict[Labels, float] = {}  # by flow: when its statuses were determined
         self._clocks_s: dict[Labels, float] = {}  # by flow and cluster: when its clock was read
-        self._checkpoints: dict[Labels, list[tuple[float, float]]] = {}  # by partition of a group: when, latency ms
+        self._checkpoints: dict[Labels, list[tuple[float, float]]] = {}  # by partition of a group: time, latency in ms
 
     def snapshot(self, *, now_s: float | None = None) -> dict[str, dict[Labels, Value]]:
-        """Return every family's series by name, as known at `now_s` (by default now)."""
+        """Return every family's series by name, as known at `now_s` (by default, the current time)."""
         with self.store.lock:
             read_s = {"ends_s": dict(self._ends_s), "judged_s": dict(self._judged_s), "clocks_s": dict(self._clocks_s)}
             copied = copy(self.store.series)
@@ -76,14 +76,14 @@ class Recorder:
                 self.store.begin("kafka_mirror_throttled_seconds_total", (*flow, cluster))
 
     def record_matched_topics(self, flow: Labels, *, topics: int) -> None:
-        """Record how many topics of the source a flow's settings match."""
+        """Record how many topics on the source match a flow's settings."""
         with self.store.lock:
             self.store.set("kafka_mirror_matched_topics", flow, topics)
 
     def record_expected_heartbeats(self, flow: Labels, *, heartbeats: bool, now_s: float) -> None:
-        """Record when a flow's reports, polls and, if `heartbeats`, heartbeats begin.
+        """Record when a flow's reports, polls and, if `heartbeats`, heartbeats are first expected.
 
-        An earlier time stays.
+        If an earlier time is recorded, it stays.
         """
         with self.store.lock:
             for name in (*_BEGINS, *((_BEATS,) if heartbeats else ())):
@@ -92,7 +92,7 @@ class Recorder:
     def record_served_partitions(
         self, flow: Labels, partitions: Collection[Labels], *, expected: int, slots: Collection[int]
     ) -> None:
-        """Record a flow's partitions: those of this process, and the number of all."""
+        """Record a flow's partitions: those that this process serves, and the total number."""
         with self.store.lock:
             self.store.set("kafka_mirror_expected_partitions", flow, expected)
             self.store.series["kafka_mirror_fresh_partitions"].setdefault(flow, 0.0)
@@ -115,7 +115,7 @@ class Recorder:
     def record_checkpoints(self, rows: Sequence[CheckpointReport], *, now_s: float) -> None:
         """Record a round of checkpoints.
 
-        Each flow of the round has its own row, without a group, and with a reason if the round failed.
+        Each flow of the round has its own row without a group. If the round failed, the row has the reason.
         """
         done = [(row.source, row.target) for row in rows if row.group is None and row.failure is None]
         with self.store.lock:
@@ -126,7 +126,7 @@ class Recorder:
                 self._flow_checkpoints(flow, [row for row in rows if (row.source, row.target) == flow], now_s)
 
     def _flow_checkpoints(self, flow: Labels, rows: Sequence[CheckpointReport], now_s: float) -> None:
-        """Replace the series of a flow's groups; remove those of former groups."""
+        """Replace the series of a flow's groups; remove the series of former groups."""
         latency = {key: value for key, value in self.store.series[_CHECKPOINT_LATENCY].items() if key[:2] == flow}
         before, self._checkpoints = self._checkpoints, {k: v for k, v in self._checkpoints.items() if k[:2] != flow}
         for name in _GROUP_FAMILIES:
@@ -141,7 +141,7 @@ class Recorder:
             group = (*flow, row.group)
             place = (*group, str(row.topic), str(row.partition))
             self.store.add("kafka_mirror_group_partitions", (*group, str(row.state)), 1)
-            if row.topic is None:  # it has no checkpoints
+            if row.topic is None:  # the group has no checkpoints
                 continue
             self.store.set("kafka_mirror_last_checkpoint_timestamp_seconds", group, now_s)
             self.store.add("kafka_mirror_failover_reread_records", group, row.reread or 0)
@@ -179,11 +179,11 @@ class Recorder:
     ) -> None:
         """Record one poll of a flow.
 
-        An unknown position leaves no lag, which is not lag 0; other unknown values stay.
+        An unknown position leaves no lag, because lag 0 would be wrong; other unknown values stay as they were.
 
         Args:
-            flow: Source and target.
-            rows: One per partition of the flow.
+            flow: Aliases of source and target.
+            rows: One row per partition of the flow.
             read_s: When the log ends were requested, epoch seconds.
             now_s: When the rows got their status, epoch seconds.
             seen_s: Up to when lag 0 means replicated, epoch seconds; None if unknown.
@@ -212,7 +212,7 @@ class Recorder:
         self.store.set("kafka_mirror_partition_behind_open_transaction", labels, int(bool(row.held_by)))
 
     def record_headroom(self, topic: Labels, seconds: float | None) -> None:
-        """Record how long retention leaves a topic's first unreplicated record; None: no limit."""
+        """Record how long retention will keep a topic's first unreplicated record; None: no limit."""
         with self.store.lock:
             if seconds is None:
                 self.store.series["kafka_mirror_retention_headroom_seconds"].pop(topic, None)
@@ -226,14 +226,14 @@ class Recorder:
             self.store.set("kafka_mirror_poll_duration_seconds", flow, took_s)
 
     def record_config_drift(self, flow: Labels, settings: Mapping[str, int]) -> None:
-        """Record how many settings of each remote topic differ; other topics are unknown."""
+        """Record how many settings of each remote topic differ; topics not listed are unknown."""
         name = "kafka_mirror_config_drift_settings"
         with self.store.lock:
             others = {labels: value for labels, value in self.store.series[name].items() if labels[:2] != flow}
             self.store.series[name] = others | {(*flow, topic): count for topic, count in settings.items()}
 
     def record_acl_drift(self, flow: Labels, missing: int) -> None:
-        """Record how many ACLs the target's topics lack."""
+        """Record how many ACLs the remote topics lack."""
         with self.store.lock:
             self.store.set("kafka_mirror_acl_drift", flow, missing)
 
@@ -261,9 +261,9 @@ class Recorder:
         """Record the results of a flow's drills.
 
         Args:
-            flow: Source and target.
-            found: By the end of a family's name, after `kafka_mirror_drill_`; None if unknown.
-            steps: Seconds by run and step.
+            flow: Aliases of source and target.
+            found: Values by the part of the family's name after `kafka_mirror_drill_`; None if unknown.
+            steps: Durations in seconds, by run and step.
         """
         with self.store.lock:
             for name, value in found.items():
@@ -282,9 +282,9 @@ class Recorder:
         """Record the totals of a flow's gap ledger.
 
         Args:
-            flow: Source and target.
-            found: Entries and their offsets, by effect; None if the ledger cannot be read.
-            last_s: When the last entry was found, epoch seconds; None before the first.
+            flow: Aliases of source and target.
+            found: Number of entries and of their offsets, by effect; None if the ledger cannot be read.
+            last_s: When the last entry was found, epoch seconds; None if there is no entry.
         """
         with self.store.lock:
             for name in ("kafka_mirror_gaps", "kafka_mirror_gap_offsets"):
@@ -300,7 +300,7 @@ class Recorder:
     # --- what a comparison finds -----------------------------------------------------------------------------
 
     def record_verified(self, labels: Labels, *, equal: int, wrong: int) -> None:
-        """Add records of a partition that were found equal, and different or missing ones."""
+        """Add records of a partition: the equal ones, and the different or missing ones."""
         with self.store.lock:
             self.store.add("kafka_mirror_verified_records_total", labels, equal)
             self.store.add("kafka_mirror_verify_differences_total", labels, wrong)
@@ -350,11 +350,11 @@ def copy(series: Mapping[str, Mapping[Labels, Any]]) -> dict[str, dict[Labels, V
 
 
 def _keep_partitions(series: dict[Labels, Any], names: tuple[str, ...], partitions: set[Labels]) -> None:
-    """Remove series with labels of these names whose partition, or topic, is not among `partitions`."""
+    """Remove series with these label names whose partition, or topic, is not among `partitions`."""
     if "topic" in names:
         present = partitions if "partition" in names else {labels[:3] for labels in partitions}
         place_of = itemgetter(*(names.index(label) for label in PARTITION if label in names))
-        # The labels of most families are the partition already: no tuple is made again.
+        # In most families, the labels are the partition itself, so no new tuple is made.
         places = set(series) if names == PARTITION else set(map(place_of, series))
         if gone := places - present:
             for labels in [labels for labels in series if place_of(labels) in gone]:

@@ -1,6 +1,6 @@
 """Define the rows that streams send from workers to the driver. Pure.
 
-A record's fields are the columns of its stream, in order: workers fill them by name, Spark's schema is derived from them,
+The fields of a record are the columns of its stream, in order. Workers fill them by name, Spark's schema is derived from them,
 and the listener restores the same record from them.
 """
 
@@ -33,39 +33,39 @@ class Measured(NamedTuple):
     min_ms: float | None
     max_ms: float | None
     sum_ms: float
-    counts: list[int]  # records by the bounds of metrics.catalogue.RECORD_SECONDS
+    counts: list[int]  # number of records between the bounds of metrics.catalogue.RECORD_SECONDS
 
 
 class SlotReport(NamedTuple):
     """How a slot's window of a flow spent its time.
 
-    The rest of its time with the lease, it waited for records.
+    For the rest of its time with the lease, the window waited for records.
     """
 
     lease_wait_ms: float
     takeovers: int = 0
-    source_throttled_s: float = 0.0  # by quotas of the source's brokers
+    source_throttled_s: float = 0.0  # throttled by quotas of the source's brokers
     target_throttled_s: float = 0.0
-    sending_s: float = 0.0  # with batches in flight to the target, without packing meanwhile
+    sending_s: float = 0.0  # with batches in flight to the target, except while packing
     packing_s: float = 0.0  # decoding, encoding and joining batches
-    read_ahead_bytes: int = 0  # largest amount that was read and not acknowledged
-    read_ahead_records: int = 0  # read and not acknowledged when the window ended its reading
-    polls: int = 0  # fetches that brought records, as Connect counts
+    read_ahead_bytes: int = 0  # largest amount of bytes that were read and not acknowledged
+    read_ahead_records: int = 0  # records that were read and not acknowledged when the window stopped reading
+    polls: int = 0  # fetches that returned records, as Connect counts polls
     polled_records: int = 0
-    polling_s: float = 0.0  # duration of those fetches, waiting for records included
+    polling_s: float = 0.0  # duration of these fetches, including the wait for records
     longest_poll_s: float = 0.0
 
 
 class WindowReport(NamedTuple):
-    """The records of one partition that one window replicated.
+    """What one window replicated of one partition.
 
-    One row of each slot and window also has the slot's report. Other idle partitions have a row only once a minute: a partition
+    One row per slot and window also has the slot's report. Other idle partitions have a row only once a minute, so a partition
     without a row is idle.
     """
 
     source: str
     target: str
-    topic: str  # the remote name
+    topic: str  # name on the target
     source_topic: str
     partition: int
     window_id: int
@@ -73,13 +73,13 @@ class WindowReport(NamedTuple):
     duration_ms: float
     records: int
     bytes: int
-    last_timestamp_ms: float | None  # of the newest record that was acknowledged
-    age: Measured  # of records when they are read
-    latency: Measured  # from a record's timestamp until the target has acknowledged it
+    last_timestamp_ms: float | None  # of the newest acknowledged record
+    age: Measured  # age of records when they are read
+    latency: Measured  # from a record's timestamp to the target's acknowledgement
     lost: int  # source offsets that were deleted before they were replicated
     rewinds: int
     reason: str  # why the partition is paused; "" if it is not
-    error_kind: str  # of metrics.error_kind.ErrorKind; "other" if it is not paused
+    error_kind: str  # value of metrics.error_kind.ErrorKind; "other" if it is not paused
     is_paused_by_operator: bool
     is_topic_in_question: bool
     are_offsets_identical: bool | None = None  # None: offsets are translated, or were not compared in this window
@@ -87,23 +87,23 @@ class WindowReport(NamedTuple):
 
 
 class CheckpointReport(NamedTuple):
-    """The result of a group's offset on one partition.
+    """The state of a group's offset on one partition.
 
-    Without a group, the result of a flow's round.
+    Without a group: the result of a flow's round.
     """
 
     source: str
     target: str
     group: str | None = None
-    topic: str | None = None  # the remote name; None for a group whose offsets are not read
+    topic: str | None = None  # name on the target; None for a group whose offsets are not read
     partition: int | None = None
     upstream: int | None = None
     downstream: int | None = None
-    state: str | None = None  # of mirror.checkpoints.rules.State
+    state: str | None = None  # value of mirror.checkpoints.rules.State
     reread: int | None = None  # records that the group has read since its last checkpoint; None at the first one
-    latency_ms: float | None = None  # None if the checkpoint had not changed
-    failure: str | None = None  # of the flow: why its round failed
-    foreign: int | None = None  # of the flow: records that were skipped because they are no checkpoints
+    latency_ms: float | None = None  # None if the checkpoint has not changed
+    failure: str | None = None  # for a flow: why its round failed
+    foreign: int | None = None  # for a flow: number of skipped records that are not checkpoints
 
 
 _NESTED = {kind: record for record in (Measured, SlotReport) for kind in (record, record | None)}
@@ -130,6 +130,6 @@ def from_columns(record: type[Report], columns: Mapping[str, Any]) -> Report:
     return record(**{**columns, **built})
 
 
-@cache  # a window reports thousands of rows of one record
+@cache  # a window reports thousands of rows of the same record type
 def _nested_of(record: type[tuple[Any, ...]]) -> dict[str, Any]:
     return {name: _NESTED[kind] for name, kind in get_type_hints(record).items() if kind in _NESTED}

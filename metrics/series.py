@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from metrics.catalogue import MetricSpec
 
 Labels = tuple[str, ...]
-Pairs = tuple[tuple[str, str], ...]  # names of labels and their values
+Pairs = tuple[tuple[str, str], ...]  # names and values of labels
 
 
 @dataclass(frozen=True, slots=True)
 class Exemplar:
     """One counted value of a histogram, in seconds.
 
-    The labels identify it; `at_s` is when it was reported (epoch).
+    The labels identify the value. `at_s` is when it was reported (epoch).
     """
 
     value: float
@@ -29,7 +29,8 @@ class Exemplar:
 class Histogram:
     """Counts by bucket, and the sum of the values.
 
-    Each value counts once; the last bucket is above all bounds. `began_s` is when it began to count (epoch).
+    Each value counts in one bucket; the last bucket is above all bounds. `began_s` is when the histogram started to count
+    (epoch).
     """
 
     counts: list[int]
@@ -43,7 +44,7 @@ class Histogram:
         self.total += total
 
     def exemplify(self, value: float, labels: Pairs, at_s: float) -> None:
-        """Keep a value as example unless a larger one was reported simultaneously."""
+        """Keep a value as the exemplar, unless a larger one was reported at that time."""
         last = self.exemplar
         if last is None or last.at_s < at_s or last.value < value:
             self.exemplar = Exemplar(value, labels, at_s)
@@ -64,7 +65,7 @@ def single(value: Value) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One family's series in a scrape. `labels` are the catalogue's, without the partition if folded."""
+    """One family's series in a scrape. `labels` are the catalogue's labels, without `partition` if folded."""
 
     spec: MetricSpec
     labels: tuple[str, ...]

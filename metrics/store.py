@@ -13,13 +13,14 @@ from metrics.series import Histogram, Labels
 class Store:
     """Series by family and labels, and since when counters count. Thread-safe.
 
-    `begin`, `add`, `set`, `histogram` and `series` belong to callers that hold `lock`, so that a change of several series is one.
+    Callers of `begin`, `add`, `set`, `histogram` and `series` must hold `lock`, so that readers see a change of several series
+    at once.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.series: dict[str, dict[Labels, Any]] = {spec.name: {} for spec in CATALOGUE}
-        # When counters began, by the names and values of their labels: counters with the same ones are made and removed together.
+        # When counters began, by names and values of their labels: counters with equal labels are made and removed together.
         self.began_s: dict[tuple[str, ...], dict[Labels, float]] = {}
         for spec in CATALOGUE:
             if not spec.labels:
@@ -31,13 +32,13 @@ class Store:
             return {names: dict(began) for names, began in self.began_s.items()}
 
     def value(self, name: str, labels: Labels) -> float | None:
-        """Return one series' value (not of a histogram), None if it does not exist."""
+        """Return a series' value (not of a histogram), None if there is none."""
         with self.lock:
             found: float | None = self.series[name].get(labels)
             return found
 
     def info(self, name: str, labels: Labels) -> None:
-        """Record a fact as labels of a constant 1."""
+        """Record a fact in the labels of a series whose value is always 1."""
         with self.lock:
             self.set(name, labels, 1.0)
 

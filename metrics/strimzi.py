@@ -25,7 +25,7 @@ class Alias(NamedTuple):
 
 
 def aliases(families: Iterable[Family]) -> Iterator[Alias]:
-    """Return the measures of MirrorMaker, and of Connect's tasks."""
+    """Return MirrorMaker's measures, and those of Connect's tasks."""
     by_name = {family.spec.name: family for family in families}
     for family in by_name.values():
         if not family.spec.mm2 or family.labels != family.spec.labels:
@@ -47,7 +47,7 @@ def aliases(families: Iterable[Family]) -> Iterator[Alias]:
 
 
 def _task(slot: Labels) -> Labels:
-    """Return Strimzi's name of a flow's connector, and the task for a slot."""
+    """Return the flow's connector name in Strimzi's notation, and the task number of a slot."""
     source, target, number = slot
     return f"{source}->{target}.MirrorSourceConnector", number
 
@@ -63,7 +63,7 @@ def _status(slots: Family, queries: Family) -> Alias:
 
 
 def _lag(lag: Family, topics: Family) -> Iterator[tuple[Labels, float]]:
-    """Return lag under the labels of MirrorMaker's consumer."""
+    """Yield lag under the labels of MirrorMaker's consumer."""
     source_topics = {labels[:3]: labels[3] for labels in topics.series}
     for (source, target, topic, partition), value in lag.series.items():
         on_source = source_topics.get((source, target, topic), topic)

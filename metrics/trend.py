@@ -1,6 +1,6 @@
-"""Keep the last hour of each flow, a point a minute.
+"""Keep the last hour of each flow, one point per minute.
 
-It is kept in a file, so that it survives a restart.
+A file keeps the points, so that they survive a restart.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Point(NamedTuple):
     """A flow at one time. Unknown values are None, never 0.
 
     Attributes:
-        time_s: When, epoch seconds.
-        status: The worst status of its partitions.
-        waits_s: How long its longest waiting record has waited, as far as known.
-        waiting: Records that wait, as far as known.
+        time_s: Time of the point, epoch seconds.
+        status: The worst status of the flow's partitions.
+        waits_s: How long the longest-waiting record has waited, as far as known.
+        waiting: Number of waiting records, as far as known.
         in_per_s: Records written to the source per second.
         out_per_s: Records replicated per second.
     """
@@ -49,9 +49,9 @@ class Point(NamedTuple):
 
 
 class UnhealthySince(NamedTuple):
-    """The start of a flow's present fault.
+    """The start of a flow's current fault.
 
-    `is_seen` is False if it was not OK already when first seen.
+    `is_seen` is False if the flow already had the fault when it was first seen.
     """
 
     time_s: float
@@ -59,7 +59,7 @@ class UnhealthySince(NamedTuple):
 
 
 class Trend:
-    """The last hour of flows, by name. Keeps the worst point of each minute. Thread-safe."""
+    """The last hour of flows, by name. It keeps the worst point of each minute. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -80,13 +80,13 @@ class Trend:
             return list(self._points.get(flow, ()))
 
     def save(self, path: Path) -> None:
-        """Write to a file, all or nothing."""
+        """Write to a file atomically."""
         with self._lock:
             content = {flow: [list(point) for point in points] for flow, points in self._points.items()}
         whole_file.write(path, json.dumps(content, separators=(",", ":")))
 
     def load(self, path: Path, *, now_s: float) -> None:
-        """Read the last hour that an earlier process kept; ignore a missing or damaged file."""
+        """Read the last hour that an earlier process saved; ignore a missing or damaged file."""
         try:
             content = json.loads(path.read_text())
             found = {str(flow): [_point(fields) for fields in points] for flow, points in content.items()}
@@ -99,16 +99,16 @@ class Trend:
 
 
 def joined(older: Iterable[Point], own: Iterable[Point]) -> list[Point]:
-    """Return the points of two sources, one a minute, oldest first.
+    """Return the points of two sources, one per minute, oldest first.
 
-    If both have a minute, `own` wins.
+    If both have a point for a minute, `own` wins.
     """
     by_minute = {point.minute: point for point in (*older, *own)}
     return [point for _, point in sorted(by_minute.items())][-MINUTES:]
 
 
 def unhealthy_since(points: Iterable[Point]) -> UnhealthySince | None:
-    """Return the start of a flow's present fault.
+    """Return the start of a flow's current fault.
 
     Return None if it is healthy or was never seen.
     """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write(path: Path, content: str) -> None:
-    """Write `content` next to the file, then replace it; raise OSError if that fails."""
+    """Write a file next to `path`, then replace `path` with it. Raises OSError."""
     partial = path.with_suffix(".partial")
     partial.write_text(content)
     partial.replace(path)

@@ -1,4 +1,4 @@
-"""Keep the newest values that workers report of their windows."""
+"""Keep the newest values that workers report about their windows."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from metrics.store import Store
 
 SPENT_ON = ("lease", "source", "target", "packing")
 HISTOGRAMS = {"age": "kafka_mirror_record_age_seconds", "latency": "kafka_mirror_replication_latency_seconds"}
-LATE_S = 1.0  # a lease acquired this long after a window's start is a late handover
+LATE_S = 1.0  # a lease that is acquired this long after a window's start is a late handover
 _SPREADS = {"age": "kafka_mirror_record_age_ms", "latency": "kafka_mirror_replication_latency_ms"}
 _RATES = ("kafka_mirror_record_rate", "kafka_mirror_byte_rate")
 _PAUSES = ("kafka_mirror_partition_paused", "kafka_mirror_partition_paused_by_operator")
 
 
 class WindowRecorder:
-    """The series of partitions and slots that windows report."""
+    """Records the series of partitions and slots from the reports of windows."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.last_errors = LastErrors()
-        self._reported: dict[Labels, set[Labels]] = {}  # by slot: the partitions of its last report
+        self._reported: dict[Labels, set[Labels]] = {}  # by slot: the partitions in its last report
 
     def record(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
         """Record replication reports."""
@@ -35,7 +35,7 @@ class WindowRecorder:
         self._clocks(rows)
 
     def _written(self, rows: Sequence[WindowReport]) -> None:
-        """Count the written records of each slot's windows, over all its partitions."""
+        """Count the written records of each slot's windows, over all partitions of the slot."""
         written: dict[Labels, int] = {}
         for row in rows:
             slot = _slot_of(row)
@@ -56,7 +56,7 @@ class WindowRecorder:
             for slot, places in reported.items():
                 for labels in self._reported.get(slot, set()) - places:
                     self.last_errors.record(labels, "", now_s)
-                    if labels in self._store.series[_RATES[0]]:  # else it has left the flow
+                    if labels in self._store.series[_RATES[0]]:  # otherwise the partition has left the flow
                         for name in (*_RATES, *_PAUSES):
                             self._store.set(name, labels, 0.0)
                         for name in _SPREADS.values():
@@ -64,7 +64,7 @@ class WindowRecorder:
             self._reported |= reported
 
     def _record_no_measurement(self, name: str, labels: Labels) -> None:
-        """Remove min, max and avg, which shows a gap; the last value stays."""
+        """Remove min, max and avg, which shows a gap in charts; the last value stays."""
         for part in ("min", "max", "avg"):
             self._store.series[f"{name}_{part}"].pop(labels, None)
 
@@ -129,7 +129,7 @@ class WindowRecorder:
             self._store.set("kafka_mirror_slot_poll_ms_avg", slot, 1000 * window.polling_s / window.polls)
             self._store.set("kafka_mirror_slot_poll_ms_max", slot, 1000 * window.longest_poll_s)
         else:
-            for part in ("avg", "max"):  # no series if no fetch brought records
+            for part in ("avg", "max"):  # without series if no fetch returned records
                 self._store.series[f"kafka_mirror_slot_poll_ms_{part}"].pop(slot, None)
         for cluster, throttled_s in zip(slot, (window.source_throttled_s, window.target_throttled_s), strict=False):
             self._store.add("kafka_mirror_throttled_seconds_total", (*slot[:2], cluster), throttled_s)
@@ -158,7 +158,7 @@ def spent(window: SlotReport, seconds: float) -> dict[str, float]:
 
 
 def clock_skews(rows: Sequence[WindowReport]) -> dict[Labels, float]:
-    """Return how far each slot's youngest timestamps are ahead of this machine's clock."""
+    """Return how far each slot's newest timestamps are ahead of this machine's clock."""
     ages_ms: dict[Labels, list[float]] = {}
     for row in rows:
         if row.age.min_ms is not None:

@@ -37,7 +37,7 @@ class Cause(Enum):
     )
     REFUSAL = "a cluster refuses a record"
     OPERATOR = "an operator set the position"
-    SOURCE_LOST = "readers and writers moved away from a source that is lost"
+    SOURCE_LOST = "consumers and producers moved away from a lost source"
 
 
 class Gap(NamedTuple):
