@@ -1,1 +1,1 @@
-"""The lag inspector: a read-only Streamlit app over mirror.lag."""
+"""Show the lag inspector, a read-only Streamlit app on top of mirror.lag."""

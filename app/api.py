@@ -25,14 +25,14 @@ FILTERS = ("source", "target", "group", "topic", "partition", "status", "search"
 
 
 async def flows(request: Request) -> Response:
-    """Return every flow: status, since when, records at risk, rates, failover check, last hour."""
+    """Return every flow: status, since when it has this status, records at risk, rates, failover check, last hour."""
     refusal = _refusal(request.query_params, ())
     MIRROR.set(request.query_params.get("mirror", ""))
     return refusal if refusal is not None else await run_in_threadpool(_flows)
 
 
 async def rows(request: Request) -> Response:
-    """Return the rows that the page Partitions shows for the same parameters, worst first."""
+    """Return the rows that the Partitions page shows for the same parameters, worst first."""
     refusal = _refusal(request.query_params, (*FILTERS, "only_lagging"))
     MIRROR.set(request.query_params.get("mirror", ""))
     return refusal if refusal is not None else await run_in_threadpool(_rows, request.query_params)

@@ -10,7 +10,7 @@ import streamlit as st
 
 
 def lines(frame: pd.DataFrame, *, x: str, x_title: str, y_title: str, description: str) -> None:
-    """Draw every column of `frame` but `x` as a line over `x`.
+    """Draw every column of `frame` except `x` as a line over `x`.
 
     `description` is the text alternative.
     """
@@ -30,9 +30,9 @@ def lines(frame: pd.DataFrame, *, x: str, x_title: str, y_title: str, descriptio
     st.altair_chart(chart)
 
 
-FEW = 12  # up to this many bars have a fixed width
+FEW = 12  # up to this number, bars have a fixed width
 # Distinguishable by lightness as well as by hue, on light and dark backgrounds.
-WAITS = "#c9772e"  # of the time lag
+WAITS = "#c9772e"  # colour of the time lag
 TONES = {
     "ill": "#c8323a",
     "warn": "#e09a1a",
@@ -50,15 +50,15 @@ MARKS = {"pause": "ill", "resumed": "ok", "leader": "unknown", "restart": "idle"
 def lag_over_time(
     past: pd.DataFrame, marks: pd.DataFrame, *, window_from: pd.Timestamp | None, rule: str, description: str
 ) -> None:
-    """Draw lag and time lag over time, and events as vertical lines.
+    """Draw lag and time lag over time, each on its axis, and events as lines.
 
-    Each has its axis. Mark the part from `window_from` with the rule of the status.
+    The part from `window_from` on is marked; its tooltip is `rule`, the rule of the status.
 
     Args:
-        past: A row per point, with time, lag (records), waits (time lag in seconds); NaN if unknown.
-        marks: A row per event, with time, kind (of MARKS), what.
+        past: One row per point: time, lag (records), waits (time lag in seconds); NaN if unknown.
+        marks: One row per event: time, kind (a kind of MARKS), what.
         window_from: Start of the marked part, None for none.
-        rule: Tooltip of that part.
+        rule: Tooltip of the marked part.
         description: The text alternative.
     """
     layers = []
@@ -71,7 +71,7 @@ def lag_over_time(
     )
     layers.append(area.encode(x=_time("time"), y=_own_axis("lag", "lag (records)")))
     if not marks.empty:
-        # The name of a late event is before its line: after it, the chart ends.
+        # The name of a late event is written before its line, because the chart ends after it.
         late = past["time"].max() - LATE * (past["time"].max() - past["time"].min())
         layers += _marks(marks.assign(is_late=marks["time"] > late))
     waits = altair.Chart(past.dropna(subset=["waits"])).mark_line(aria=False, strokeDash=[6, 3], color=WAITS)

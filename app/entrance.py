@@ -13,7 +13,7 @@ from app.inspection import mirrors, settings
 from app.moved import routes
 from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
 
-_OPEN = "/_stcore/health"  # for the health check of the process that starts the app; it shows nothing
+_OPEN = "/_stcore/health"  # for the health check of the process that starts the app; it reveals nothing
 
 
 class Login:

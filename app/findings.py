@@ -13,7 +13,7 @@ from metrics.process_status import ProcessStatus, flow_of
 from mirror.lag.text import duration
 
 _PAUSED = "kafka_mirror_partition_paused"
-SKEW_S = 2.0  # smaller differences are irrelevant for readers
+SKEW_S = 2.0  # smaller differences do not matter to a reader
 
 
 class Finding(NamedTuple):
@@ -25,7 +25,7 @@ class Finding(NamedTuple):
 
 def findings(status: ProcessStatus, now_s: float, errors: Iterable[LastError] = ()) -> list[Finding]:
     """Return the results of all checks, worst first; `errors` are the reasons of paused partitions."""
-    errors = [error for error in errors if error.kind is not ErrorKind.PAUSED_BY_OPERATOR]  # which is no failed check
+    errors = [error for error in errors if error.kind is not ErrorKind.PAUSED_BY_OPERATOR]  # not a failed check
     found = [_paused(error) for error in errors if error.until_s is None]
     explained = {(error.source, error.target, error.topic, str(error.partition)) for error in errors}
     found += [
@@ -49,7 +49,7 @@ def _place(labels: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def spent_on(status: ProcessStatus) -> dict[str, dict[str, float]]:
-    """Return how each flow's slots have spent their time, as shares."""
+    """Return how each flow's slots have spent their time, in shares of it."""
     flows: dict[str, dict[str, float]] = {}
     for sample in status.samples(("kafka_mirror_slot_seconds_total",)):
         spent, what = flows.setdefault(flow_of(sample.labels), {}), sample.labels["spent_on"]
@@ -88,7 +88,7 @@ _Check = Callable[[Mapping[str, str], float, float], Finding | None]
 
 
 def _recent(sentence: str) -> _Check:
-    """Return a finding about the age of an event; OK while the event is recent."""
+    """Return a check of an event's age; OK while the event is recent."""
 
     def check(labels: Mapping[str, str], value: float, now_s: float) -> Finding:
         age_s = max(0.0, now_s - value)
@@ -99,7 +99,7 @@ def _recent(sentence: str) -> _Check:
 
 
 def _when(is_so: Callable[[float], bool], status: Status, sentence: str) -> _Check:
-    """Report a sentence if a value fulfils a condition, else nothing."""
+    """Return a check that reports a sentence if a value meets a condition, else nothing."""
 
     def check(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
         words = {"partition": "", **labels, "flow": flow_of(labels), "value": value, "lasting": duration(abs(value))}

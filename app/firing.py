@@ -18,13 +18,13 @@ from metrics.process_status import flow_of
 from mirror.errors import MirrorError
 from mirror.runtime.prometheus import FiringAlert, Prometheus
 
-NAMED = ("topic", "cluster", "group")  # labels that identify the subject of an alert, in addition to its flow
+NAMED = ("topic", "cluster", "group")  # labels that identify the subject of an alert, in addition to the flow
 
 
 def draw_alerts(is_wanted: Callable[[FiringAlert], bool] = lambda _: True, *, is_open: bool = False) -> None:
     """Draw a strip with the number of firing alerts and the worst one.
 
-    All of them are in its fold. Draw a warning if Prometheus does not respond.
+    The strip unfolds to show all alerts. If Prometheus does not respond, draw a warning instead.
     """
     with st.container():  # one container, so that the elements after it keep their place
         url = settings().mirror.app_prometheus_url
@@ -57,7 +57,7 @@ def strip(firing: Sequence[FiringAlert]) -> str:
 
 
 def _status(alert: FiringAlert) -> Status:
-    """Return the status that has the colour and the shape of an alert's severity."""
+    """Return the status with the same colour and shape as an alert's severity."""
     return Status.STALL if alert.is_critical else Status.WARN
 
 
@@ -83,7 +83,7 @@ def subject(alert: FiringAlert) -> str:
 
 
 def rows_link(alert: FiringAlert) -> str:
-    """Return the address of an alert's rows, "" if it names none."""
+    """Return the address of an alert's rows, "" if its labels name none."""
     named = {name: alert.labels.get(name) for name in ("source", "target", "topic", "group")}
     return (
         address("partitions", **{name: value for name, value in named.items() if value}) if any(named.values()) else ""
@@ -98,7 +98,7 @@ def concerns(alert: FiringAlert, row: LagRow) -> bool:
 
 
 def silence_link(manager: str, alert: FiringAlert) -> str:
-    """Return the address of Alertmanager's form for a silence of an alert."""
+    """Return the address of Alertmanager's form for silencing an alert."""
     matchers = ",".join(
         f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in sorted(alert.labels.items())
     )

@@ -1,4 +1,4 @@
-"""Page: all flows of all mirrors, worst first, when the inspector has several settings files."""
+"""Page: all flows of all mirrors, worst first, if the inspector has several settings files."""
 
 from __future__ import annotations
 

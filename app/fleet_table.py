@@ -1,4 +1,4 @@
-"""Write the flows of several mirrors as HTML, a line for each. Pure."""
+"""Write the flows of several mirrors as HTML, one line per flow. Pure."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class FleetFlow:
 
     @property
     def rank(self) -> tuple[int, float, str, str]:
-        """Order: worst status first, then the longest wait."""
+        """Sort key: worst status first, then the longest wait."""
         waits_s = 0.0 if self.summary is None else self.summary.lag_seconds or 0.0
         return -self.status, -waits_s, self.mirror, self.name
 
 
 def fleet_of(mirror: str, names: Iterable[str], snapshot: Snapshot, trend: Trend) -> list[FleetFlow]:
-    """Return the flows of a mirror's settings, also those without partitions."""
+    """Return the flows of a mirror's settings, including flows without partitions."""
     known = {flow.name: flow for flow in summaries(snapshot)}
     return [
         FleetFlow(mirror=mirror, name=name, summary=known.get(name), points=trend.of(name))
@@ -57,7 +57,7 @@ def fleet_sentence(found: Sequence[FleetFlow]) -> str:
 
 
 def fleet_html(found: Sequence[FleetFlow], now_s: float) -> str:
-    """Return all flows in their order, each a link to the pages of its mirror."""
+    """Return all flows in order, each as a link to the pages of its mirror."""
     return f'<ol class="fleet" aria-label="Flows, worst first">{"".join(_line(each, now_s) for each in found)}</ol>'
 
 

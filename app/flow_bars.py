@@ -14,9 +14,9 @@ from mirror.lag.failover import FailoverReadiness, Objective, Planned
 from mirror.lag.flow_summary import FlowSummary, at_least
 from mirror.lag.text import duration, pluralized
 
-_HEIGHT = 28  # of the last hour, in the units of its drawing; a minute is one unit wide
-_LEAST = 2  # height of a minute in which nothing waited
-# Ends of the scale, seconds. The least one shows the waits of a healthy flow as what they are: nothing.
+_HEIGHT = 28  # height of the chart of the last hour, in drawing units; a minute is one unit wide
+_LEAST = 2  # height of a minute in which no record waited
+# Possible ends of the scale, seconds. The smallest one makes the short waits of a healthy flow look short.
 _SCALES = (
     *((10.0, "10 s"), (30.0, "30 s"), (60.0, "1 min"), (300.0, "5 min"), (900.0, "15 min"), (3600.0, "1 h")),
     *((4 * 3600.0, "4 h"), (86_400.0, "1 d"), (7 * 86_400.0, "7 d")),
@@ -53,7 +53,7 @@ def headline(flows: Sequence[FlowSummary]) -> str:
 
 
 def since(bar: FlowBar, now_s: float) -> str:
-    """Return in words how long a flow has been unhealthy, "" while it is healthy."""
+    """Return how long a flow has been unhealthy, as text; "" if it is healthy."""
     if bar.flow.worst is Status.OK or bar.unhealthy_since is None:
         return ""
     lasted = duration(max(0.0, now_s - bar.unhealthy_since.time_s))
@@ -61,7 +61,7 @@ def since(bar: FlowBar, now_s: float) -> str:
 
 
 def rpo(flow: FlowSummary) -> tuple[str, str]:
-    """Return the longest wait of a record that the target lacks, and how many wait."""
+    """Return the longest wait of a record, and how many records wait, as text."""
     if flow.unknown == flow.partitions or (flow.unknown and not flow.lag):
         return "unknown", ""
     if not flow.lag:
@@ -113,7 +113,7 @@ def _rate(per_s: float | None) -> str:
 
 
 def _why(flow: FlowSummary) -> str:
-    """Return the reason of the worst status with a link, "" for a healthy flow."""
+    """Return the reason for the worst status with a link, "" for a healthy flow."""
     row = flow.first
     if flow.worst is Status.OK:
         return ""

@@ -1,4 +1,4 @@
-"""Page: how each consumer group would resume after a failover, why, and the command."""
+"""Page: how each consumer group would resume after a failover, why, and the command for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mirror.kafka.internal_topics import answered, read_checkpoints
 from mirror.lag.snapshot import Snapshot
 from mirror.model.mm2_records import Checkpoint
 
-KEPT_S = 15.0  # how long checkpoints are shown to all viewers
+KEPT_S = 15.0  # how long the same checkpoints are shown to all viewers
 
 
 def page() -> None:
@@ -61,7 +61,7 @@ def _draw(snapshot: Snapshot) -> None:
 
 
 def _status() -> ProcessStatus | None:
-    """Return what the process reports; show a warning if it does not respond."""
+    """Return the status that the process reports; show a warning if it does not respond."""
     try:
         return process_status()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Page: is the process healthy? Its checks as sentences, its metrics below."""
+"""Page: the health of the process, with its checks as sentences, and its metrics."""
 
 from __future__ import annotations
 

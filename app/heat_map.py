@@ -20,7 +20,7 @@ _PARTITION = attrgetter("partition")
 def cells(rows: Iterable[LagRow]) -> list[dict[str, Any]]:
     """Return a block per topic, by flow, worst status first, with its partitions.
 
-    Flows and topics with the same status are ordered by name: while nothing changes, each keeps its place.
+    Flows and topics with the same status are ordered by name, so that each keeps its place while nothing changes.
     A cell is [partition, shape, tone, tooltip]. A cell that is caught up has no tooltip.
     """
     own = [row for row in rows if row.is_flow]
@@ -42,7 +42,7 @@ def cells(rows: Iterable[LagRow]) -> list[dict[str, Any]]:
 
 
 def legend_html(rows: Sequence[LagRow]) -> str:
-    """Return how many partitions have which status, worst first, each a link to them."""
+    """Return how many partitions have each status, worst first, as links to these partitions."""
     said = (
         f'<li class="{tone(status)}">'
         f'<a href="{escape(address("partitions", status=status.name))}" title="{escape(MEANING[status])}">'
@@ -59,7 +59,7 @@ def summary(rows: Sequence[LagRow]) -> str:
 
 
 def _counts(rows: Iterable[LagRow]) -> list[tuple[Status, int]]:
-    """Return how many partitions of flows have which status, worst first."""
+    """Return how many partitions of flows have each status, worst first."""
     return sorted(Counter(row.status for row in rows if row.is_flow).items(), reverse=True)
 
 

@@ -86,7 +86,7 @@ def frame_of(happened: Iterable[Span]) -> pd.DataFrame:
 
 
 def incident_table(happened: Iterable[Span]) -> pd.DataFrame:
-    """Return events, newest first."""
+    """Return a table of events, newest first."""
     content = [
         (
             " ".join(part for part in (span.said.lane, span.said.state) if part),
@@ -114,7 +114,7 @@ def _lag(url: str, back_s: float, step_s: float) -> list[dict[str, Any]]:
 
 
 def _drawn(lag: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return a column of seconds for each flow, by time."""
+    """Return a column of seconds per flow, by time."""
     columns = {
         flow_of(each["metric"]): pd.Series(
             {pd.Timestamp(float(at), unit="s"): float(value) for at, value in each["values"]}

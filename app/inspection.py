@@ -18,12 +18,12 @@ from mirror.config.settings import Settings
 from mirror.lag.inspector import Inspector
 
 TIMEOUT_S = 5.0
-SERVED_S = 2.0  # all viewers together send one request to a process per this time
+SERVED_S = 2.0  # within this time, all viewers together cause one request to a process
 _LOCK = threading.RLock()
 
 
 class Inspected:
-    """One mirror: its settings, its poller, and what its process reports."""
+    """One mirror: its settings, its poller, and the reports of its process."""
 
     def __init__(self, given: Given) -> None:
         self.given = given
@@ -37,16 +37,16 @@ class Inspected:
 
     @cached_property
     def watch(self) -> Watch:
-        """The one poller; the first access starts it."""
+        """The only poller of the mirror; the first access starts it."""
         mirror, trend = self.settings.mirror, Trend()
-        trend.load(mirror.state_dir / TREND_FILE, now_s=time.time())  # of the process, if it runs on this machine
+        trend.load(mirror.state_dir / TREND_FILE, now_s=time.time())  # of its process, if that runs on this machine
         return Watch(Inspector(self.settings), every_s=mirror.poll_interval_s, trend=trend)
 
     def process_status(self) -> ProcessStatus:
-        """Return what the process that replicates reports of itself.
+        """Return the status that the process reports about itself.
 
         Raises:
-            OSError: It does not respond, or is an older version.
+            OSError: The process does not respond, or runs an older version.
         """
         return self._status(int(time.monotonic() // SERVED_S))
 
@@ -54,8 +54,8 @@ class Inspected:
         """Return the reasons of the process' last pauses of partitions.
 
         Raises:
-            OSError: It does not respond.
-            ValueError: Its response is not a list of errors: it is an older version.
+            OSError: The process does not respond.
+            ValueError: The response is not a list of errors, because the process runs an older version.
         """
         return parsed(self._errors(int(time.monotonic() // SERVED_S)))
 
@@ -74,19 +74,19 @@ class Inspected:
 
 
 def mirrors() -> dict[str, Inspected]:
-    """Return the mirrors that the app was started with, by name."""
+    """Return the mirrors with which the app was started, by name."""
     with _LOCK:
         return _mirrors()
 
 
 def mirror_of(flow: str) -> str:
-    """Return the first mirror that has a flow, by name; "" if there is none."""
+    """Return the name of the first mirror with a flow, "" without one."""
     found = mirrors().items()
     return next((name for name, each in found if flow in {own.name for own in each.settings.flows}), "")
 
 
 def settings(mirror: str | None = None) -> Settings:
-    """Return the settings of a mirror, by default of the chosen one."""
+    """Return the settings of a mirror, by default of the chosen mirror."""
     return _named(MIRROR.get() if mirror is None else mirror).settings
 
 
@@ -102,20 +102,20 @@ def watch() -> Watch:
 
 
 def process_status() -> ProcessStatus:
-    """Return what the process of the chosen mirror reports of itself.
+    """Return the status that the chosen mirror's process reports about itself.
 
     Raises:
-        OSError: It does not respond, or is an older version.
+        OSError: The process does not respond, or runs an older version.
     """
     return _chosen().process_status()
 
 
 def last_errors() -> list[LastError]:
-    """Return the reasons of its last pauses of partitions.
+    """Return the reasons of the last pauses in the chosen mirror's process.
 
     Raises:
-        OSError: It does not respond.
-        ValueError: Its response is not a list of errors: it is an older version.
+        OSError: The process does not respond.
+        ValueError: The response is not a list of errors, because the process runs an older version.
     """
     return _chosen().last_errors()
 

@@ -1,4 +1,4 @@
-"""Show each flow's gap ledger: records ever lost, skipped, repeated, kept or refused."""
+"""Show each flow's gap ledger: records that were ever lost, skipped, repeated, kept or refused."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mirror.flows.selection import flow_named
 from mirror.lag.text import COLUMNS, cells, gap_csv, pluralized
 from mirror.model.gaps import Gap
 
-KEPT_S = 15.0  # how long a result is shown to all viewers
-MOST = 1_000  # lines of the table; the file has all
+KEPT_S = 15.0  # how long the same result is shown to all viewers
+MOST = 1_000  # lines of the table; the downloaded file has all gaps
 
 
 def draw_ledgers(*, up: Set[str]) -> None:
@@ -43,7 +43,7 @@ def draw_ledgers(*, up: Set[str]) -> None:
 
 
 def ledger_table(gaps: Sequence[Gap]) -> pd.DataFrame:
-    """Return a line per gap, newest first; "?" for unknown."""
+    """Return one line per gap, newest first; an unknown value is "?"."""
     columns = [column.capitalize() for column in COLUMNS]
     return pd.DataFrame([cells(gap) for gap in gaps[: -MOST - 1 : -1]], columns=columns)
 

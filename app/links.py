@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from metrics.lag_row import LagRow
 
-# The settings file whose pages are shown, by name; "" if the inspector has one file.
+# Name of the settings file whose pages are shown; "" if the inspector has only one file.
 MIRROR: ContextVar[str] = ContextVar("mirror", default="")
 
 

@@ -1,6 +1,6 @@
 """Combine the lag inspector's pages.
 
-Started by `kafka-mirror app FILE...`, with the files as the last arguments.
+`kafka-mirror app FILE...` starts this module, with the files as the last arguments.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ pages = [
 ]
 chosen = st.navigation(pages, position="top")
 dense()
-# The page is above the selection of its interval, and drawn after it, because it needs the interval.
+# The page appears above the interval's selection box, but is drawn after it, because it needs the interval.
 body = st.container(gap="xsmall")
 if is_fleet and chosen is not of_fleet:
     with body:

@@ -1,4 +1,4 @@
-"""Collect the events of one partition that its chart marks: pauses, errors, leader changes, restarts. No Streamlit."""
+"""Collect the events for one partition's chart: pauses, errors, leader changes, restarts. No Streamlit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _broker(number: int) -> str:
 
 
 def of_process(changes: Iterable[tuple[float, bool]]) -> list[Mark]:
-    """Return when the process stopped and began to respond."""
+    """Return when the process stopped responding, and when it responded again."""
     return [
         Mark(time_s, "process", "the process responds again" if is_up else "the process does not respond")
         for time_s, is_up in changes
@@ -55,10 +55,10 @@ def of_process(changes: Iterable[tuple[float, bool]]) -> list[Mark]:
 
 
 def of_prometheus(prometheus: Prometheus, flow: str, *, start_s: float, end_s: float, step_s: float) -> list[Mark]:
-    """Return restarts of processes and takeovers of a flow.
+    """Return the restarts of processes and the takeovers of a flow.
 
     Raises:
-        MirrorError: The server does not respond, or refuses.
+        MirrorError: The Prometheus server does not respond, or refuses.
     """
     found = spans(prometheus, start_s=start_s, end_s=end_s, step_s=step_s, happened=RESTARTS)
     return [
@@ -69,6 +69,6 @@ def of_prometheus(prometheus: Prometheus, flow: str, *, start_s: float, end_s: f
 
 
 def table(marks: Iterable[Mark]) -> pd.DataFrame:
-    """Return the events, newest first."""
+    """Return a table of the events, newest first."""
     content = [(utc(mark.time_s), mark.kind, mark.what) for mark in sorted(marks, reverse=True)]
     return pd.DataFrame(content, columns=["Time", "Event", "What happened"])

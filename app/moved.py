@@ -20,5 +20,5 @@ async def _first(request: Request) -> RedirectResponse:
 
 
 def routes(*, is_fleet: bool) -> tuple[Route, ...]:
-    """Return the redirects. Streamlit serves the first page at / only."""
+    """Return the redirects. Streamlit serves the first page only at /."""
     return *(Route(path, _moved) for path in _PAGES), Route("/fleet" if is_fleet else "/overview", _first)

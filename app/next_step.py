@@ -20,12 +20,12 @@ class NextStep(NamedTuple):
 
 
 def next_step(row: LagRow, flow: Flow | None, *, error: ErrorKind | None, file: str, process: str) -> NextStep | None:
-    """Return the next step for a row, None if there is nothing to do.
+    """Return the next step for a row, None if nothing needs to be done.
 
     Args:
         row: The row of a flow or of another group.
-        flow: The flow that reads or writes the partition, None if it is unknown.
-        error: Kind of the error by which the process has paused the partition, None if it has not.
+        flow: The flow that reads or writes the partition, None if unknown.
+        error: Kind of the error because of which the process has paused the partition, None if it is not paused.
         file: Name of the settings file.
         process: Address of the process' metrics.
     """
@@ -40,13 +40,13 @@ def next_step(row: LagRow, flow: Flow | None, *, error: ErrorKind | None, file: 
 
 
 def _of_error(row: LagRow, flow: Flow, error: ErrorKind, file: str) -> NextStep | None:
-    """Return the step that ends a pause; docs/runbook.md has the same ones."""
+    """Return the step that ends a pause; docs/runbook.md has the same steps."""
     remote, topic = shlex.quote(row.remote_topic), shlex.quote(row.topic)
     own = f"{shlex.quote(file)} {shlex.quote(flow.name)}"
     if error is ErrorKind.RECORD_TOO_LARGE:
         return NextStep(
-            "Raise max.message.bytes of the topic on the target above the size of its largest record. "
-            "If the flow copies topic settings, raise that of the source's topic, too.",
+            "Raise max.message.bytes of the target topic above the largest record batch of the source topic. "
+            "If the flow copies topic settings, raise it on the source topic, too.",
             f"{_tool('configs', flow, is_target=True)} --alter --entity-type topics --entity-name {remote} "
             "--add-config max.message.bytes=BYTES",
         )
@@ -85,7 +85,7 @@ def _of_status(row: LagRow, flow: Flow, file: str, process: str) -> NextStep | N
     topic, name, own = shlex.quote(row.topic), shlex.quote(flow.name), shlex.quote(file)
     if row.status is Status.UNKNOWN:
         if row.offset is not None and row.log_end is not None:
-            return None  # there are too few polls
+            return None  # there are too few polls yet
         is_target = row.log_end is not None
         alias = flow.target.alias if is_target else flow.source.alias
         return NextStep(
@@ -104,6 +104,6 @@ def _of_status(row: LagRow, flow: Flow, file: str, process: str) -> NextStep | N
 
 
 def _tool(name: str, flow: Flow, *, is_target: bool = False) -> str:
-    """Return the start of a command of Kafka's tools for one of the flow's clusters."""
+    """Return the start of a command of Kafka's tools, for one of the flow's clusters."""
     servers = servers_of((flow.target if is_target else flow.source).client)
     return f"kafka-{name}.sh --bootstrap-server {shlex.quote(servers)}"

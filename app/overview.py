@@ -1,4 +1,4 @@
-"""Page: which flow is unhealthy, since when, how much is at risk, where to look?"""
+"""Page: which flow is unhealthy, since when, how much is at risk, and where to look."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import pluralized
 from mirror.runtime.prometheus import Prometheus
 
-WORST = 100  # rows of the table; the page Partitions has all
+WORST = 100  # rows of the table; the Partitions page has all
 
 
 def page() -> None:
@@ -57,7 +57,7 @@ def _draw(snapshot: Snapshot) -> None:
 
 
 def _not_ok(snapshot: Snapshot) -> None:
-    """Draw the partitions of flows that are not OK, worst first."""
+    """Draw the flows' partitions that are not OK, worst first."""
     rows = [row for row in snapshot.rows if row.is_flow]
     bad = worst_first(row for row in rows if row.status is not Status.OK)
     if not bad:
@@ -71,9 +71,9 @@ def _not_ok(snapshot: Snapshot) -> None:
 
 
 def _past() -> dict[str, list[Point]]:
-    """Return the last hour from Prometheus; {} without one.
+    """Return the last hour from Prometheus; {} without Prometheus.
 
-    Without Prometheus, the page shows what this process and the one that replicates have polled.
+    Without Prometheus, the page shows the polls of this process and of the mirror's process.
     """
     url = settings().mirror.app_prometheus_url
     if not url:

@@ -1,4 +1,4 @@
-"""Page: the status of one partition, with its reason and its polls."""
+"""Page: the status of one partition, with its reason and the polls."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MARK_COLUMNS = ["time", "kind", "what"]
 
 def page() -> None:
     """Draw the page."""
-    # The fields are below, so that a phone shows the status first.
+    # The input fields are below the status, so that a phone shows the status first.
     body = st.container()
     fields(("group", "Group"), ("cluster", "Cluster"), ("topic", "Topic"), ("partition", "Partition"))
     with body:
@@ -45,7 +45,7 @@ def _draw(snapshot: Snapshot) -> None:
     rows = [row for row in worst_first(fitting) if not cluster or row.cluster == cluster]
     if not rows:
         st.title("Partition detail", anchor=False)
-        st.info("No such partition now. Enter exact names, or search on the page Partitions.")
+        st.info("No such partition now. Enter exact names, or search on the Partitions page.")
         return
     if len(rows) > 1:
         st.caption(f"{len(rows)} rows match; this is the worst.")
@@ -70,7 +70,7 @@ def _one(row: LagRow, polled_s: float) -> None:
 
 
 def _past(row: LagRow, polled_s: float, marks: list[Mark]) -> None:
-    """Draw the last hour with its events, and the polls of the status."""
+    """Draw the last hour with its events and the polls that determine the status."""
     samples = watch().window(row)
     past = past_of(samples, watch().row_trends.of(row), now=(polled_s, row.lag_seconds))
     first_s = past["time"].min().timestamp() if len(past) else polled_s
@@ -98,8 +98,8 @@ def _past(row: LagRow, polled_s: float, marks: list[Mark]) -> None:
 def past_of(samples: list[Sample], minutes: list[Minute], *, now: tuple[float, float | None]) -> pd.DataFrame:
     """Return lag and time lag of the last hour by time.
 
-    These are the polls of the window and, before them, the largest values of each minute at its end. The window has no time
-    lags: `now` is the time and the time lag of the row that is shown. The window may have a newer poll.
+    The points are the polls of the window and, for the time before them, the largest values of each minute, at its end. The polls
+    have no time lag: `now` is the time and time lag of the row that is shown. The window may already have a newer poll.
     """
     first_s = samples[0].time_s if samples else float("inf")
     content: list[tuple[float, int | None, float | None]]
@@ -129,7 +129,7 @@ def _known_restarts(url: str, flow: str) -> list[Mark]:
 
 
 def _next_step(row: LagRow, errors: list[LastError]) -> None:
-    """Show the next step as a command."""
+    """Show the next step with its command."""
     name = row.group if row.is_flow else ""
     flow = next(
         (each for each in settings().flows if name in ("", each.name) and each.source.alias == row.cluster), None
@@ -179,7 +179,7 @@ def _numbers(row: LagRow) -> None:
 
 
 def _errors() -> list[LastError]:
-    """Return the process' reasons of paused partitions; show a warning if they are unknown."""
+    """Return the process' reasons for paused partitions; show a warning if they are unknown."""
     try:
         return last_errors()
     except (OSError, ValueError) as failed:
@@ -188,7 +188,7 @@ def _errors() -> list[LastError]:
 
 
 def _last_error(row: LagRow, errors: list[LastError]) -> None:
-    """Show why the process last paused the partition, if it did."""
+    """Show why the process last paused the partition, if it ever did."""
     for error in errors:
         if error.concerns(row.key):
             until = "" if error.until_s is None else f" until {utc(error.until_s)}"
@@ -196,7 +196,7 @@ def _last_error(row: LagRow, errors: list[LastError]) -> None:
 
 
 def _limits(row: LagRow) -> None:
-    """Show how the flow spends its time, as its process reports."""
+    """Show how the flow spends its time, from its process' report."""
     try:
         status = process_status()
         said = ". ".join(filter(None, (limit(spent_on(status).get(row.group, {})), *throttled(status, row.group))))

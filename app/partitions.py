@@ -1,4 +1,4 @@
-"""Page: every group and partition, filtered and ordered by the address.
+"""Page: every group and partition, filtered and ordered by the parameters in the address.
 
 Alerts and dashboards link to it.
 """
@@ -27,7 +27,7 @@ LINES: dict[str, Callable[[LagRow], tuple[str, str]] | None] = {
     "topics": lambda row: (row.group, row.topic),
     "groups": lambda row: (row.group, ""),
 }
-# Largest first; an unknown value is above all. Rows of the same value stay worst first.
+# Largest first; unknown values come before all others. Rows with the same value stay worst first.
 ORDERS: dict[str, Callable[[LagRow], float] | None] = {
     "status": None,
     "lag": lambda row: _descending(row.lag),
@@ -46,7 +46,7 @@ def page() -> None:
 def _filters(snapshot: Snapshot) -> None:
     """Draw the filters.
 
-    The address contains each. You can also type names that do not exist now.
+    The address contains their values. A viewer can also type names that do not exist at present.
     """
     groups = sorted({row.group for row in snapshot.rows})
     topics = sorted({name for row in snapshot.rows for name in (row.topic, row.remote_topic) if name})
@@ -125,5 +125,5 @@ def _exports(snapshot: Snapshot, rows: Sequence[LagRow]) -> None:
     )
     with st.container(horizontal=True):
         for label, suffix, mime, text in texts:
-            # A callable: the text of ten thousand rows is made on a click, not at each refresh.
+            # A callable: the text of ten thousand rows is created on a click, not at each refresh.
             st.download_button(label, text, f"lag-{stamp}.{suffix}", mime, on_click="ignore", key=f"export_{suffix}")

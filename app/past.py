@@ -1,6 +1,6 @@
-"""Query Prometheus for the past: flows' last hour, events.
+"""Query Prometheus for the past: the last hour of flows, and events.
 
-Every query covers the time between samples.
+Every query covers the whole time between two samples.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from metrics.trend import MINUTE_S, MINUTES, Point
 from mirror.runtime.prometheus import Prometheus
 
 OURS = 'alertname=~"KafkaMirror.*"'
-LEAST_WINDOW_S = 120  # at least two scrapes
+LEAST_WINDOW_S = 120  # contains at least two scrapes
 ALERTS = f"ALERTS{{{OURS}}}"
 
 
@@ -27,7 +27,7 @@ class Event(NamedTuple):
     lane: str
     what: str
     tone: str
-    state: str = ""  # of an alert: pending or firing
+    state: str = ""  # for an alert: pending or firing
 
 
 class Span(NamedTuple):
@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 
 def flow_points(prometheus: Prometheus, now_s: float) -> dict[str, list[Point]]:
-    """Return the last hour of each flow, a point a minute.
+    """Return the last hour of each flow, one point per minute.
 
     Raises:
         MirrorError: The server does not respond, or refuses.
@@ -66,7 +66,7 @@ def spans(
 ) -> list[Span]:
     """Return the events of a time range: alerts, bad statuses, restarts, takeovers, versions.
 
-    `happened` are other queries.
+    `happened`: other queries than the default ones.
 
     Raises:
         MirrorError: The server does not respond, or refuses.
@@ -83,9 +83,9 @@ def spans(
 
 
 def runs(values: Iterable[tuple[float, str]], step_s: float, said: Callable[[float], Event | None]) -> list[Span]:
-    """Return a span for each run of samples with the same event.
+    """Return one span for each run of samples with the same event.
 
-    A sample counts for the step before it.
+    A sample stands for the step before it.
     """
     found: list[Span] = []
     for at, value in values:
@@ -127,7 +127,7 @@ def _version(metric: Mapping[str, str], _: float) -> Event:
 
 
 _Events = dict[str, Callable[[Mapping[str, str], float], Event | None]]
-# Queries and the events of their samples. [step] is the time between samples, [window] that or the least that holds two.
+# Queries, and the events of their samples. [step] is the time between samples; [window] is at least as long, and has two scrapes.
 RESTARTS: _Events = {
     "changes(process_start_time_seconds[window]) > 0"
     " and on (job, instance) last_over_time(kafka_mirror_build_info[window])": _restart,
@@ -143,7 +143,7 @@ HAPPENED: _Events = {
 
 def _point(at_s: float, values: Mapping[str, float]) -> Point:
     waiting = values.get(FLOW_LAG)
-    # A sample counts for the minute before it.
+    # A sample stands for the minute before it.
     return Point(
         at_s - MINUTE_S,
         Status(int(values[WORST])),

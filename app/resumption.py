@@ -21,7 +21,7 @@ _STATES = "kafka_mirror_group_partitions"
 _CHECKPOINTED = "kafka_mirror_last_checkpoint_timestamp_seconds"
 _REREAD = "kafka_mirror_failover_reread_records"
 OFFSETS = ("Resumes at", "Offset on the source", "Unread", "Read since the checkpoint")  # columns of place_table
-# The states that have a reason to look at, worst first; docs/offsets.md has what to do.
+# The states with their reasons, worst first; docs/offsets.md describes what to do.
 REASONS = {
     State.REFUSED: "a cluster refuses the group's offset, or hides the group",
     State.UNSUPPORTED: "its protocol is that of Kafka Streams or of share groups, whose offsets are not read",
@@ -40,17 +40,17 @@ REASONS = {
 
 @dataclass(slots=True)
 class Resumption:
-    """The process' report of one group and one flow."""
+    """The process' report about one group and one flow."""
 
     group: str
     flow: str
     states: dict[State, int] = field(default_factory=dict)  # partitions by state of the group's offset
-    reread: int = 0  # records that it would read again if the source were lost now
+    reread: int = 0  # records that the group would read again if the source were lost now
     checkpoint_s: float | None = None  # time of the last checkpoint, epoch seconds
 
     @property
     def outcome(self) -> str:
-        """What happens to the group in a failover now."""
+        """What a failover now would mean for the group."""
         if any(self.states.get(state) for state in NO_WAY):
             return "✖ cannot resume"
         if not self.states:
@@ -59,7 +59,7 @@ class Resumption:
 
     @property
     def why(self) -> str:
-        """The reason of the worst state."""
+        """The reason for the worst state."""
         worst = next((state for state in REASONS if self.states.get(state)), None)
         if worst is None:
             return "the process reports no checkpoint of it"
@@ -69,12 +69,12 @@ class Resumption:
 
     @property
     def rank(self) -> tuple[int, int, str, str]:
-        """Order: groups that cannot resume first."""
+        """Sort key: groups that cannot resume come first."""
         return "✖?▲●".index(self.outcome[0]), -self.reread, self.group, self.flow
 
 
 def resumptions(status: ProcessStatus | None, costs: Iterable[GroupFailover]) -> list[Resumption]:
-    """Return each group of the checkpoints, and each that reads a replicated topic, worst first."""
+    """Return each group that has checkpoints or reads a replicated topic, worst first."""
     found = {(cost.group, cost.flow): Resumption(cost.group, cost.flow) for cost in costs}
     for sample in status.samples((_STATES, _CHECKPOINTED, _REREAD)) if status else ():
         key = sample.labels["group"], flow_of(sample.labels)
@@ -89,7 +89,7 @@ def resumptions(status: ProcessStatus | None, costs: Iterable[GroupFailover]) ->
 
 
 def group_table(found: Sequence[Resumption], costs: Iterable[GroupFailover], now_s: float) -> pd.DataFrame:
-    """Return a line per group and flow: what a failover now means for it, and why."""
+    """Return one line per group and flow: what a failover now means for the group, and why."""
     by_key = {(cost.group, cost.flow): cost for cost in costs}
     content = [
         (
@@ -115,9 +115,9 @@ def _cost(cost: GroupFailover | None) -> tuple[int | None, str, str]:
 
 
 def place_table(rows: Iterable[LagRow], checkpoints: Iterable[Checkpoint], names: Mapping[str, str]) -> pd.DataFrame:
-    """Return a line per partition of one group: its offset on the source, and the one to resume at on the target.
+    """Return one line per partition of a group: its source offset, and the target offset to resume at.
 
-    `names` has the remote topics by their topics on the source.
+    `names`: the remote topic of each source topic.
     """
     last = {(each.topic, each.partition): each for each in checkpoints}
     content = []

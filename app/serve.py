@@ -1,4 +1,4 @@
-"""`kafka-mirror app`: run Streamlit, by default on loopback, without uploads, statistics or outside requests."""
+"""Run Streamlit for `kafka-mirror app`: by default on loopback, without uploads, statistics or requests to other hosts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from metrics.http_access import HttpAccess
 OPTIONS = {
     "server.headless": "true",
     "server.enableXsrfProtection": "true",
-    "server.maxUploadSize": "1",  # MB; no page takes uploads
+    "server.maxUploadSize": "1",  # MB; no page accepts uploads
     "server.fileWatcherType": "none",
     "browser.gatherUsageStats": "false",
     "client.toolbarMode": "minimal",
@@ -49,7 +49,7 @@ def command(mirror: Sequence[str], host: str, port: int, access: HttpAccess) -> 
 
 
 def serve(mirror: Sequence[str], host: str, port: int, access: HttpAccess) -> NoReturn:
-    """Replace this process by the app's, so that signals reach it."""
+    """Replace this process with the app's process, so that signals reach the app."""
     root = str(Path(__file__).resolve().parents[1])
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)

@@ -1,4 +1,4 @@
-"""Share what every page needs: refresh interval, banners, table of rows. The layer on Streamlit."""
+"""Share what every page needs: refresh interval, banners, table of rows. Only this module and the pages use Streamlit."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from metrics.lag_row import LagRow
 from metrics.partition_status import Status
 from mirror.lag.snapshot import Snapshot
 
-ROW_HEIGHT = 28  # px; a screen shows many
-SPARKLINES = 500  # rows with a sparkline; longer tables are for searching
+ROW_HEIGHT = 28  # px; small, so that a screen shows many rows
+SPARKLINES = 500  # most rows with a sparkline; longer tables are for searching
 STYLE = """<style>
 .stMainBlockContainer { padding: 4.2rem 1.6rem 2rem; }
 .stMainBlockContainer h1 { padding: 0 0 0.3rem; overflow-wrap: anywhere; }
@@ -36,7 +36,7 @@ def dense() -> None:
 def choose_mirror() -> None:
     """Let the viewer choose the mirror whose pages are shown.
 
-    An address with a flow and without a mirror, as in alerts, chooses the first mirror that has the flow.
+    If an address names a flow but no mirror, as in alerts, the first mirror with this flow is chosen.
     """
     names, given = list(mirrors()), st.query_params
     if "mirror" not in given and "mirror" not in st.session_state:
@@ -48,16 +48,16 @@ def choose_mirror() -> None:
 
 
 def live(draw: Callable[[Snapshot], None]) -> None:
-    """Draw with the newest snapshot now and at the chosen interval.
+    """Draw with the newest snapshot now, and again at the chosen interval.
 
-    Only this part is drawn again.
+    Only this part of the page is drawn again.
     """
     every, mirror = REFRESH[st.session_state.get("refresh") or "5 s"], MIRROR.get()
 
     def drawn() -> None:
-        MIRROR.set(mirror)  # a fragment may run in another thread than the page
+        MIRROR.set(mirror)  # a fragment may run in another thread than its page
         snapshot = watch().latest()
-        with st.container():  # one container, so that the elements after it keep their place and none is seen twice
+        with st.container():  # one container, so that later elements keep their place and none appears twice
             banners(snapshot)
         draw(snapshot)
         freshness(snapshot)
@@ -66,7 +66,7 @@ def live(draw: Callable[[Snapshot], None]) -> None:
 
 
 def fields(*named: tuple[str, str]) -> None:
-    """Draw a text field for each (key, label), its content in the page's address."""
+    """Draw a text field for each (key, label). The page's address contains its content."""
     for column, (key, label) in zip(st.columns(len(named)), named, strict=True):
         column.text_input(label, key=key, bind="query-params")
 
@@ -112,7 +112,7 @@ def columns(*, is_linked: bool = False) -> dict[str, Any]:
 
 
 def with_sparklines(rows: Sequence[LagRow]) -> pd.DataFrame:
-    """Return the table of rows; with few rows, also the lag of their last hour."""
+    """Return the table of rows; if there are few, include their last hour's lag."""
     if len(rows) > SPARKLINES:
         return table(rows).drop(columns="Last hour")
     trends = watch().row_trends
@@ -120,7 +120,7 @@ def with_sparklines(rows: Sequence[LagRow]) -> pd.DataFrame:
 
 
 def explained(rows: Sequence[LagRow], *, alt: str) -> None:
-    """Draw rows as a table with a link to the reason for each."""
+    """Draw rows as a table in which each row has a link to its reason."""
     frame = with_sparklines(rows)
     frame.insert(1, "Details", [of_row(row) for row in rows])
     config = columns(is_linked=True)
@@ -145,7 +145,7 @@ def freshness(snapshot: Snapshot) -> None:
 
 
 def warn(sentence: str, detail: object = "") -> None:
-    """Draw a warning: a plain sentence and, folded, what a library reported."""
+    """Draw a warning: a plain sentence, and a folded detail from a library."""
     with st.container(gap="xxsmall"):
         st.warning(plain(sentence), icon=":material/warning:")
         if str(detail):
@@ -154,5 +154,5 @@ def warn(sentence: str, detail: object = "") -> None:
 
 
 def plain(text: str) -> str:
-    """Return a text escaped for Markdown; ids are chosen by strangers."""
+    """Return a text escaped for Markdown: strangers can choose ids."""
     return "".join(f"\\{char}" if char in "\\`*_{}[]()<>#+-.!|$:~" else char for char in text)

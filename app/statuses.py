@@ -26,7 +26,7 @@ MEANING = {
     Status.LOST: "records were deleted before they were copied",
     Status.ABSENT: "not on the target, so nothing is copied",
 }
-# Of a flow, by its worst status.
+# Sentences about a flow, by its worst status.
 HEADLINES = {
     Status.IDLE: "{flow} is idle",
     Status.WARN: "{flow} is falling behind",
@@ -37,9 +37,9 @@ HEADLINES = {
     Status.LOST: "{flow} has lost records: they were deleted before they were copied",
     Status.ABSENT: "{flow} is incomplete: partitions are not on the target",
 }
-# Streamlit's names, for its Markdown and its labels; every other status is red.
+# Streamlit's colour names, for its Markdown and labels; every other status is red.
 COLOURS = {Status.IDLE: "gray", Status.OK: "green", Status.WARN: "orange", Status.UNKNOWN: "violet"}
-# The class of the style sheets (app/parts/statuses.css), by status.
+# The class in the style sheets (app/parts/statuses.css), by status.
 TONES = {Status.IDLE: "idle", Status.OK: "ok", Status.WARN: "warn", Status.UNKNOWN: "unknown"}
 
 
@@ -54,10 +54,10 @@ def coloured(status: Status) -> str:
 
 
 def colour(status: Status) -> str:
-    """Return Streamlit's name of a status' colour."""
+    """Return the name of a status' colour in Streamlit."""
     return COLOURS.get(status, "red")
 
 
 def tone(status: Status) -> str:
-    """Return the style sheets' class of a status' colour."""
+    """Return the style sheet class of a status' colour."""
     return TONES.get(status, "ill")

@@ -28,7 +28,7 @@ SHAPES = {
     StepState.FAILED: "✖ failed",
     StepState.UNDONE: "◀ undone",
 }
-KEPT_S = 5.0  # how long a result is shown to all viewers
+KEPT_S = 5.0  # how long the same result is shown to all viewers
 
 
 def draw_switches(*, up: Set[str]) -> None:
@@ -85,7 +85,7 @@ def _drills(flow: str, past: Sequence[Drill]) -> None:
 
 
 def drills_table(past: Sequence[Drill]) -> pd.DataFrame:
-    """Return a line per drill; values that were not measured are empty."""
+    """Return one line per drill; a value that was not measured is empty."""
     content = [
         (
             utc(drill.began_s),
@@ -115,7 +115,7 @@ def steps_table(run: SwitchRun, now_s: float) -> pd.DataFrame:
 
 
 def runs_table(runs: Sequence[SwitchRun]) -> pd.DataFrame:
-    """Return a line per run."""
+    """Return one line per run."""
     content = [
         (
             utc(run.began_s),

@@ -39,7 +39,7 @@ COLUMNS = (
 def table(rows: Sequence[LagRow], lags: Callable[[LagRow], Sequence[int]] = lambda _: ()) -> pd.DataFrame:
     """Return rows as the lag table.
 
-    Unknown values are empty, never 0. `lags`: of a row's last hour.
+    An unknown value is empty, never 0. `lags`: returns the lags of a row's last hour.
     """
     content = [
         (
@@ -67,9 +67,9 @@ def table(rows: Sequence[LagRow], lags: Callable[[LagRow], Sequence[int]] = lamb
 
 
 def totals(rows: Iterable[LagRow], by: Callable[[LagRow], tuple[str, str]]) -> pd.DataFrame:
-    """Return a line per topic, or per group, worst first.
+    """Return one line per topic, or per group, worst first.
 
-    `by` returns (group, topic or "") of a row.
+    `by` returns (group, topic or "") for a row.
     """
     found: dict[tuple[str, str], list[LagRow]] = {}
     for row in worst_first(rows):
@@ -142,7 +142,7 @@ class GroupFailover:
 
 
 def failovers(snapshot: Snapshot) -> list[GroupFailover]:
-    """Return a line for each consumer group of a source and each flow."""
+    """Return one line for each consumer group of a source and each flow."""
     flows: dict[tuple[str, str, int], list[LagRow]] = {}
     for row in snapshot.rows:
         if row.is_flow:
@@ -175,7 +175,7 @@ def failovers(snapshot: Snapshot) -> list[GroupFailover]:
 
 
 def differing_settings(status: ProcessStatus, flow: str, remote_topic: str) -> int | None:
-    """Return how many settings of a remote topic differ, as its process reports.
+    """Return how many settings of a remote topic differ, from its process' report.
 
     Return None if the process does not report it.
     """
@@ -187,7 +187,7 @@ def differing_settings(status: ProcessStatus, flow: str, remote_topic: str) -> i
 
 
 def health_table(status: ProcessStatus) -> pd.DataFrame:
-    """Return the metrics of a process that are not of topics or groups."""
+    """Return the metrics of a process, except those about topics or groups."""
     own = {
         spec.name: spec for spec in CATALOGUE if not {"topic", "group"} & set(spec.labels) and spec.kind != "histogram"
     }

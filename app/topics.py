@@ -1,4 +1,4 @@
-"""Page: one topic of one group by partition: does one partition lag, or do all?"""
+"""Page: one topic of one group by partition, to see whether one partition lags, or all of them."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def _draw(snapshot: Snapshot) -> None:
         _all(narrowed((row for row in rows if row.is_flow or group), search=field("search")))
         return
     if not rows:
-        st.info("No such topic now. Enter exact names, or search on the page Partitions.")
+        st.info("No such topic now. Enter exact names, or search on the Partitions page.")
         return
     for name, cluster in dict.fromkeys((row.group, row.cluster) for row in worst_first(rows)):
         _one([row for row in rows if (row.group, row.cluster) == (name, cluster)])
 
 
 def _all(rows: list[LagRow]) -> None:
-    """Draw a line per topic, worst first, with a link to its partitions."""
+    """Draw one line per topic, worst first, with a link to its partitions."""
     frame = totals(rows, lambda row: (row.group, row.topic))
     links = [
         address("topics", group=group, topic=topic) for group, topic in zip(frame["Group"], frame["Topic"], strict=True)

@@ -1,4 +1,4 @@
-"""Poll once for all viewers: pages show the latest snapshot."""
+"""Poll once for all viewers; pages show the latest snapshot."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from mirror.lag.snapshot import Problem, RowTrends, Snapshot
 log = logging.getLogger("mirror")
 
 STALE_INTERVALS = 3
-SILENT_POLL_S = 15.0  # of a poll with a cluster that does not respond
-MOST_CHANGES = 100  # of the process, from responding to silent and back
+SILENT_POLL_S = 15.0  # longest poll if a cluster does not respond
+MOST_CHANGES = 100  # number of kept changes of the process between responding and silent
 
 
 class Polled(Protocol):
-    """The poller: mirror.lag.inspector.Inspector, or a fake of the tests."""
+    """The poller: mirror.lag.inspector.Inspector, or a fake in tests."""
 
     def poll(self) -> Snapshot:
         """Poll and return the result."""
 
     def window(self, row: LagRow) -> list[Sample]:
-        """Return the polls that a row's status is made from."""
+        """Return the polls from which a row's status is derived."""
 
     def leader_changes(self, row: LagRow) -> list[LeaderChange]:
         """Return the leader changes of a row's partition."""
@@ -39,7 +39,7 @@ class Watch:
     """Polls in a separate thread as long as the process lives."""
 
     def __init__(self, polled: Polled, *, every_s: float, trend: Trend | None = None) -> None:
-        """Poll `polled` every `every_s` seconds; `trend` has the earlier points of the flows."""
+        """Poll `polled` every `every_s` seconds; `trend` has earlier points of the flows."""
         self._polled = polled
         self.every_s = every_s
         self.trend = trend or Trend()
@@ -83,7 +83,7 @@ class Watch:
         return self._latest or Snapshot(time_s=time.time(), rows=(), problems=(silent,))
 
     def window(self, row: LagRow) -> list[Sample]:
-        """Return the polls that a row's status is made from, oldest first."""
+        """Return the polls from which a row's status is derived, oldest first."""
         return self._polled.window(row)
 
     def leader_changes(self, row: LagRow) -> list[LeaderChange]:
