@@ -1,1 +1,1 @@
-"""Generated Grafana boards and alerting rules."""
+"""Generate Grafana boards and Prometheus rules."""

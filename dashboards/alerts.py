@@ -19,7 +19,7 @@ NO_WAY = "no_map|refused|past_end|shared|unsupported"
 CHECKPOINT_STALE_S = 300  # five rounds at the default interval
 STALLED_FOR = "10m"
 CLOCK_SKEW_S = 5
-YOUNG_S = 600  # a younger process may have counted before its first scrape
+YOUNG_S = 600  # a younger process may have counted events before its first scrape
 # Subjects of descriptions
 THE_FLOW = "{{ $labels.source }}->{{ $labels.target }}"
 THE_TOPIC = f"{THE_FLOW}: {{{{ $labels.topic }}}}"
@@ -98,7 +98,7 @@ def waits_longer(seconds: int | str) -> str:
 def counted(short: str, window: str, monitoring: Monitoring) -> str:
     """Return the increase of a topic's counter over a window.
 
-    It includes counts of new processes from before their first scrape.
+    New processes also count: their counts from before the first scrape are included.
     """
     name = metric(short)
     young = f"(time() - process_start_time_seconds{{{monitoring.selector}}} < {YOUNG_S})"
@@ -114,7 +114,7 @@ def stalled() -> str:
 
 
 def alerts(monitoring: Monitoring = DEFAULT) -> list[Alert]:
-    """Return the alerts, the most urgent groups first."""
+    """Return the alerts, most urgent groups first."""
     return [
         *of_processes(monitoring),
         *of_queries(),
@@ -239,7 +239,7 @@ def of_the_unknown() -> list[Alert]:
             summary="Replication progress of some partitions is unknown.",
             description=f"{THE_FLOW}: {{{{ $value | humanize }}}} partitions are UNKNOWN.",
         ),
-        # A warning only: KafkaMirrorRpoExceeded wakes the on-call if records wait for long.
+        # Only a warning: KafkaMirrorRpoExceeded wakes the on-call if records wait for long.
         Alert(
             name="KafkaMirrorTopicAbsent",
             expr=f"count by ({BY_TOPIC}) ({metric('partition_status')} == {Status.ABSENT.value})",
@@ -403,7 +403,7 @@ def of_delays(monitoring: Monitoring) -> list[Alert]:
         ),
         Alert(
             name="KafkaMirrorCatchUpTooSlow",
-            # From the slope of the lag: with transactions there are more offsets than copied records, because of markers.
+            # From the slope of the lag, not from copied records: with transactions, markers make offsets outnumber records.
             expr=f"({LAG} / -(deriv({LAG}[15m]) < 0) > 3600)\nand ({LAG_SECONDS} > 60)",
             lasts="15m",
             severity="warning",
@@ -581,7 +581,7 @@ def of_changes(monitoring: Monitoring) -> list[Alert]:
             summary="A position was reset because the source's log was truncated or its topic created again.",
             description=f"{THE_TOPIC}: the log shows the reason.",
         ),
-        # Not a warning: synchronization may be off on purpose.
+        # Not a warning: synchronization may be disabled on purpose.
         Alert(
             name="KafkaMirrorConfigDrift",
             expr=f"max by ({BY_TOPIC}) ({metric('config_drift_settings')}) > 0",

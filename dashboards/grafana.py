@@ -1,7 +1,7 @@
 """Convert dashboards to Grafana's JSON with grafanalib, which only this module uses. Pure.
 
-grafanalib writes a schema of 2017 around current panels: its nulls and obsolete keys are removed. Panel kinds that it lacks
-(current heatmaps and status histories) are added here.
+grafanalib writes a schema of 2017, but current panels: this module removes its nulls and obsolete keys. It adds the panel kinds
+that grafanalib lacks (current heatmaps and status histories).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dashboards.queries import FIRING, FLOW, JOB, TOPIC, flows, restarts_now, st
 from dashboards.recording import metric
 from metrics.partition_status import FLOW_STATUSES, Status
 
-SCHEMA = 39  # Grafana 10.4 and newer take it as it is
+SCHEMA = 39  # Grafana 10.4 and newer accept this schema version unchanged
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 TAG = "kafka-mirror"
 INSPECTOR = "http://localhost:8501"
-LABELS = ("source", "target", "group", "topic", "partition", "effect")  # a table's first columns
+LABELS = ("source", "target", "group", "topic", "partition", "effect")  # the first columns of a table
 _COLOURS = {
     Status.OK: "green",
     Status.WARN: "yellow",
@@ -34,7 +34,7 @@ _COLOURS = {
 }
 assert set(_COLOURS) == set(FLOW_STATUSES)
 STATUSES = {status.value: (status.name, color) for status, color in _COLOURS.items()}
-# Keys that grafanalib writes and Grafana 10 does not read.
+# Keys that grafanalib writes, but Grafana 10 does not read.
 _DEAD = frozenset(
     (
         *("rows", "sharedCrosshair", "style", "hideControls", "gnetId", "step", "intervalFactor", "metric", "target"),
@@ -42,7 +42,7 @@ _DEAD = frozenset(
         *("span", "iteration", "__inputs", "version", "time_options"),
     )
 )
-_BY_NAME = frozenset(("excludeByName", "indexByName", "renameByName"))  # whose keys are labels, such as `target`
+_BY_NAME = frozenset(("excludeByName", "indexByName", "renameByName"))  # their keys are labels, such as `target`
 _DEAD_IN_PANELS = frozenset(("editable", "hideTimeOverride", "color", "columns", "fontSize", "mappings"))
 _VARIABLES = {
     "job": f"label_values({metric('flow_info')}, job)",
@@ -54,7 +54,7 @@ _VARIABLES = {
     "instance": f"label_values({metric('flow_info')}{{{JOB}}}, instance)",
     "flow": f"query_result({flows()})",
 }
-# What Grafana makes of such a result: {flow="a->b",source="a",target="b"} 1 1700000000000
+# Grafana's text for a sample of such a query: {flow="a->b",source="a",target="b"} 1 1700000000000
 FLOW_REGEX = r"""/flow="(?<text>[^"]+)".*?(?<value>source="[^"]+",target="[^"]+")/"""
 
 
@@ -75,7 +75,7 @@ class _Plain(core.Panel):
 
 
 def board_json(board: Board, runbook: str = DEFAULT.runbook) -> dict[str, Any]:
-    """Return one dashboard's JSON, equal on all machines."""
+    """Return the JSON of one dashboard, identical on all machines."""
     dashboard = core.Dashboard(
         title=board.title,
         uid=board.uid,
@@ -98,7 +98,7 @@ def board_json(board: Board, runbook: str = DEFAULT.runbook) -> dict[str, Any]:
 
 
 def _pruned(panel: dict[str, Any]) -> dict[str, Any]:
-    """Return a panel without grafanalib's top-level keys that Grafana's schema lacks."""
+    """Return a panel without the top-level keys of grafanalib that Grafana's schema lacks."""
     if panel["type"] == "row":
         known = ("collapsed", "gridPos", "id", "panels", "repeat", "title", "type")
         return {key: panel[key] for key in known if key in panel}
@@ -110,7 +110,7 @@ def _pruned(panel: dict[str, Any]) -> dict[str, Any]:
 
 
 def _encoded(value: Any) -> Any:
-    """Return plain JSON values of grafanalib's objects."""
+    """Return grafanalib's objects as plain JSON values."""
     if hasattr(value, "to_json_data"):
         return _encoded(value.to_json_data())
     if isinstance(value, dict):
@@ -122,7 +122,7 @@ def _encoded(value: Any) -> Any:
 
 def _clean(value: Any) -> Any:
     if isinstance(value, dict):
-        is_step = value.keys() == {"color", "value"}  # of thresholds: the lowest one is null
+        is_step = value.keys() == {"color", "value"}  # of a threshold: the value of the lowest one is null
         return {
             key: each if key in _BY_NAME else _clean(each)
             for key, each in value.items()
@@ -134,7 +134,7 @@ def _clean(value: Any) -> Any:
 
 
 def _laid_out(rows: tuple[Row, ...]) -> list[Any]:
-    """Return panels with their places: from left to right, under a heading per row."""
+    """Return panels with their positions: left to right, under one heading per row."""
     made: list[Any] = []
     y = 0
     for row in rows:
@@ -252,12 +252,12 @@ def _status_colours() -> list[dict[str, Any]]:
 
 
 def _table(panel: Panel, common: dict[str, Any]) -> core.Table:
-    """Return a table with a line for each set of labels.
+    """Return a table with one line per set of labels.
 
-    Every value column has its unit.
+    Each value column has its own unit.
     """
     renamed = {f"Value #{letter}": query.column for query, letter in zip(panel.queries, "ABCDEFGH", strict=False)}
-    renamed |= {"Value": panel.queries[0].column}  # a lone query's column has no letter
+    renamed |= {"Value": panel.queries[0].column}  # if there is only one query, its column has no letter
     columns = [*LABELS, *renamed]
     organize = {
         "excludeByName": {"Time": True},
@@ -374,7 +374,7 @@ def _timeline(panel: Panel, common: dict[str, Any]) -> _Plain:
 
 
 def _templates(board: Board) -> list[dict[str, Any]]:
-    """Return the dashboard's variables; each query selects by the variables before it."""
+    """Return the dashboard's variables. Each variable's query uses the variables before it."""
     datasource = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
     names = ("job", "source", "target", *board.variables)
     inspector = {
@@ -391,7 +391,7 @@ def _templates(board: Board) -> list[dict[str, Any]]:
 
 
 def _flow() -> dict[str, Any]:
-    """Return the hidden variable of repeated rows: a flow's name, with its matchers as value."""
+    """Return the hidden variable for repeated rows: it shows a flow's name, and its value is the flow's matchers."""
     return {
         **_variable("flow", has_all=True),
         "hide": 2,
@@ -402,7 +402,7 @@ def _flow() -> dict[str, Any]:
 def _variable(name: str, *, has_all: bool) -> dict[str, Any]:
     """Return a variable. Without All, its default is the first value.
 
-    "All jobs" means the mirror's jobs, by name: `.+` would count every process that Prometheus scrapes.
+    "All jobs" means the mirror's jobs by name: `.+` would include every process that Prometheus scrapes.
     """
     query = _VARIABLES[name]
     everything: dict[str, Any] = {"current": {"text": "All", "value": "$__all"}} if has_all else {}
@@ -415,7 +415,7 @@ def _variable(name: str, *, has_all: bool) -> dict[str, Any]:
         "datasource": SOURCE,
         "definition": query,
         "query": {"query": query, "refId": "Variable"},
-        "refresh": 2,  # when the time range changes
+        "refresh": 2,  # refresh when the time range changes
         "multi": True,
         "includeAll": has_all,
         **everything,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from metrics.catalogue import CATALOGUE, MetricSpec
 
-ESCAPED_BAR = r"\|"  # a bar ends a cell, in code too
+ESCAPED_BAR = r"\|"  # a bar ends a table cell, even in code
 HEAD = """\
 # Metrics
 
-Every family on `/metrics`, in order of importance: under `mirror.metrics.max.series` the last families fold first. Label `topic`
-is the name on the target. The `_ms` families keep MirrorMaker's names and unit; all other families have base units. Column
-MirrorMaker 2: the attribute with the same meaning of its MBean `MirrorSourceConnector`, for families with a group of
-`MirrorCheckpointConnector`. Names are those of Prometheus' text format; for other formats see
+Every family on `/metrics`, in order of importance: under `mirror.metrics.max.series` the last families fold first. The label
+`topic` is the topic's name on the target. The `_ms` families keep MirrorMaker's names and unit; all other families have base
+units. Column MirrorMaker 2: the attribute with the same meaning in its MBean `MirrorSourceConnector`; for families with a group,
+in `MirrorCheckpointConnector`. Names are those of Prometheus' text format; for other formats see
 [reference/http.md](reference/http.md#formats-of-metrics). `/metrics` also has the Python client's `process_*` and `python_*`
 families.
 

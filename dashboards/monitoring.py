@@ -7,15 +7,15 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitoring:
-    """Parameters of the generated rules; the files in the repository have the defaults.
+    """Parameters of the generated rules; the files in the repository use the defaults.
 
     Attributes:
-        selector: Matchers of the scrape job, for series without the mirror's prefix (`up`, `process_*`).
-        rpo_warning_s: Time lag of a topic above which a warning fires. A number, or its placeholder.
+        selector: Label matchers of the scrape job, for series without the mirror's prefix (`up`, `process_*`).
+        rpo_warning_s: Time lag of a topic above which a warning fires: a number, or its placeholder.
         rpo_critical_s: Time lag of a topic above which a critical alert fires.
         runbook: Address of the runbook, for links.
         grafana: Address of Grafana.
-        inspector: Address of the lag inspector, "" for no links to it.
+        inspector: Address of the lag inspector; "": no links to it.
     """
 
     selector: str = 'job="kafka-mirror"'
@@ -27,5 +27,5 @@ class Monitoring:
 
 
 DEFAULT = Monitoring()
-# For the Helm chart and the mixin, which replace `@selector@`, and so on.
+# For the Helm chart and the mixin, which replace the placeholders, such as `@selector@`.
 PLACEHOLDERS = Monitoring(**{each.name: f"@{each.name}@" for each in fields(Monitoring)})

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 WIDTH = 24  # columns of Grafana's grid
-COUNT = "locale"  # the unit of counts in tables: 18,000 rather than 18 K
+COUNT = "locale"  # the unit of counts in tables, for 18,000 instead of 18 K
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """One PromQL expression.
 
-    `legend` is Grafana's template; `column` and `unit` are for the value in a table.
+    `legend` is Grafana's template for a line; `column` and `unit` apply to the value in a table.
     """
 
     expr: str
@@ -24,10 +24,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One panel. `unit` is Grafana's id, for all values but a table's.
+    """One panel. `unit` is Grafana's id for all values, except in tables.
 
-    `steps` are (from value, colour), the lowest first. `may_be_empty` is the reason why the panel of a healthy mirror may be
-    empty, so that a check can distinguish it from a typing error.
+    `steps` are (from value, colour), lowest first. `may_be_empty` is the reason why the panel of a healthy mirror may be empty,
+    so that a check can distinguish that from a mistake in the query.
     """
 
     kind: Literal["stat", "lines", "stack", "table", "heatmap", "statuses", "timeline"]
@@ -38,7 +38,7 @@ class Panel:
     width: int = 8
     height: int = 8
     steps: tuple[tuple[float | None, str], ...] = ()
-    words: tuple[tuple[int, str, str], ...] = ()  # of a number that is a code: value, word, colour
+    words: tuple[tuple[int, str, str], ...] = ()  # for a number that is a code: value, word, colour
     may_be_empty: str = ""
 
 
@@ -46,9 +46,9 @@ class Panel:
 class Row:
     """Panels under one heading, from left to right.
 
-    With `each_flow`, the row is repeated for each flow under its own heading.
+    With `each_flow`, the row is repeated for each flow under a separate heading.
 
-    The queries of a row of `each_flow` select by `queries.ONE_FLOW`, and its title may name `$flow`.
+    The queries of such a row select by `queries.ONE_FLOW`, and its title may contain `$flow`.
     """
 
     title: str
@@ -60,7 +60,7 @@ class Row:
 class Board:
     """A dashboard for one question.
 
-    `variables` are those in addition to datasource, job, source and target; `chosen` ones have no All.
+    `variables` are added to datasource, job, source and target. The variables in `chosen` have no All.
     """
 
     uid: str
@@ -83,7 +83,7 @@ def stat(
     may_be_empty: str = "",
     words: tuple[tuple[int, str, str], ...] = (),
 ) -> Panel:
-    """Return a number coloured by its steps, or the word of a code."""
+    """Return a panel with a number coloured by its steps, or a code's word."""
     return Panel(
         kind="stat",
         title=title,
@@ -107,7 +107,7 @@ def lines(
     steps: tuple[tuple[float | None, str], ...] = (),
     may_be_empty: str = "",
 ) -> Panel:
-    """Return lines over time; a step is a line across."""
+    """Return a panel with lines over time; a step is a horizontal line."""
     return Panel(
         kind="lines",
         title=title,

@@ -1,7 +1,7 @@
 """Define the dashboards' Prometheus queries as functions over the catalogue. Pure.
 
-`$job`, `$source`, `$target`, `$topic`, `$partition`, `$group` and `$instance` are the dashboards' variables, `${flow:raw}` is the
-flow of a repeated row; `metric` refuses a name that the catalogue lacks.
+`$job`, `$source`, `$target`, `$topic`, `$partition`, `$group` and `$instance` are the dashboards' variables; `${flow:raw}` is the
+flow of a repeated row. `metric` refuses a name that is not in the catalogue.
 """
 
 from __future__ import annotations
@@ -176,32 +176,32 @@ def worst(
 ) -> str:
     """The series with the largest values in the time range.
 
-    They are a fixed set, so that no line jumps to another.
+    The set of series is fixed for the range, so that no line jumps to another series.
 
     Args:
-        selector: Of one family, without a range.
-        count: How many.
+        selector: A selector of one family, without a range.
+        count: Number of series.
         by: The labels that identify a line.
         joined: The operator that aggregates series with the same labels.
-        over: The function over the time range that ranks them.
-        rank: `bottomk` for the smallest.
+        over: The function over the time range by which series are ranked.
+        rank: `topk`, or `bottomk` for the smallest values.
     """
     chosen = f"{rank}({count}, {joined} by ({by}) ({over}({selector}[$__range] @ end())))"
     return f"{joined} by ({by}) ({selector} and on ({by}) {chosen})"
 
 
 def worst_now(short: str, *, by: str = BY_PARTITION, ranked: str = "lag_seconds", where: str = FLOW) -> str:
-    """A family, for the 20 labels that have the largest values of another family now."""
+    """A family, for the 20 label sets with the largest current values of another family."""
     return f"max by ({by}) ({of(short, where)} and on ({by}) topk(20, {of(ranked, where)}))"
 
 
 def worst_topics(name: str, *, joined: str = "max") -> str:
-    """A recorded series of the 5 topics with its largest values in the time range."""
+    """A recorded series, for the 5 topics with its largest values in the time range."""
     return worst(recorded(name, TOPIC), 5, BY_TOPIC, joined=joined)
 
 
 def worst_groups(short: str) -> str:
-    """A family of the 5 groups with its largest values in the time range."""
+    """A family, for the 5 groups with its largest values in the time range."""
     return worst(of(short, GROUP), 5, BY_GROUP)
 
 
@@ -245,7 +245,7 @@ def checkpoint_age(by: str = "source, target", where: str = FLOW) -> str:
 
 
 def failover_answer() -> str:
-    """Worst single answer of the flows shown: 2 GO, 1 GO WITH LOSS, 0 NO."""
+    """The worst failover answer of the flows shown: 2 GO, 1 GO WITH LOSS, 0 NO."""
     return f"min({recorded(FAILOVER)})"
 
 
@@ -255,19 +255,19 @@ def switch_ready() -> str:
 
 
 def within_objective() -> str:
-    """1 if every flow's loss is within its objective, 0 if not, nothing if unknown."""
+    """1 if every flow's loss is within its objective, else 0; no value if unknown."""
     return f"min({of('rpo_within_objective')}) unless absent({of('switch_ready')})"
 
 
 def followed() -> str:
-    """Partitions that a group has offsets on."""
+    """Partitions on which a group has offsets."""
     return f"sum by ({BY_GROUP}) ({of('group_partitions', GROUP)})"
 
 
 def cannot_fail_over() -> str:
     """Partitions without an offset to resume from on the target, by group.
 
-    The value is 0 if all partitions have one.
+    The value is 0 if every partition has such an offset.
     """
     no_way = f'state=~"{NO_WAY}"'
     return f"sum by ({BY_GROUP}) ({of('group_partitions', GROUP, also=no_way)}) or 0 * {followed()}"
@@ -286,7 +286,7 @@ def oldest_checkpoints() -> str:
 
 
 def reread() -> str:
-    """Records that a failover just before its last checkpoint would have made a group re-read."""
+    """Records that a group would have re-read after a failover just before its last checkpoint."""
     return f"max by ({BY_GROUP}) ({of('failover_reread_records', GROUP)})"
 
 
@@ -344,7 +344,7 @@ def copied_bytes(by: str = "source, target", where: str = FLOW) -> str:
 
 
 def catch_up_seconds() -> str:
-    """Time until lag 0 at the present rates.
+    """Time until lag 0 at the current rates.
 
     A topic that is not catching up has no value.
     """
@@ -369,7 +369,7 @@ def status_of_partitions() -> str:
 
 
 def band(short: str, part: str) -> str:
-    """Smallest, average or largest of MirrorMaker's measures over the partitions shown."""
+    """Smallest, average or largest value of a MirrorMaker measure over the partitions shown."""
     function = {"min": "min", "avg": "avg", "max": "max"}[part]
     return f"{function}({of(f'{short}_{part}', PARTITION)})"
 
@@ -410,14 +410,14 @@ def turn_wait() -> str:
 
 
 def spent_on() -> str:
-    """Shares of what windows spend their time on."""
+    """Shares of windows' time, by what they spend it on."""
     spent = of("slot_seconds_total")
     flow = f"sum by (source, target) (rate({spent}[{EVERY}]))"
     return f"sum by (source, target, spent_on) (rate({spent}[{EVERY}])) / on (source, target) group_left () {flow}"
 
 
 def read_ahead() -> str:
-    """Largest amount that a slot has read and the target has not acknowledged."""
+    """Largest amount of bytes that a slot has read and the target has not acknowledged."""
     return of_slots("read_ahead_bytes")
 
 
@@ -449,7 +449,7 @@ def slots() -> str:
 def cluster_clocks() -> str:
     """How far each cluster's clock is ahead of each process' clock.
 
-    Negative if the cluster's clock is slow.
+    The value is negative if the cluster's clock is behind.
     """
     return f"max by (source, target, cluster, instance) ({of('cluster_clock_skew_seconds')})"
 
@@ -500,7 +500,7 @@ def restarts_now() -> str:
 
 
 def takeovers_now() -> str:
-    """Takeovers of slots that were never released, as annotations."""
+    """Takeovers of leases that were never released, as annotations."""
     return f"sum by (source, target) (increase({of('takeovers_total')}[1m])) > 0"
 
 

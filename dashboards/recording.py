@@ -1,6 +1,6 @@
 """Define the recording rules: series by flow and by topic for dashboards and alerts. Pure.
 
-Recorded series have no `instance`: a process that starts or ends changes no sum and no share.
+Recorded series have no `instance`, so a process that starts or ends changes neither sums nor shares.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ LATENCY_P99 = f"{FLOW_LEVEL}kafka_mirror_replication_latency_seconds:p99_5m"
 
 
 def metric(short: str) -> str:
-    """Return a family's full name; raise KeyError if the catalogue lacks it."""
+    """Return a family's full name; raises KeyError if the catalogue lacks it."""
     return BY_NAME[f"kafka_mirror_{short}"].name
 
 
 def quantile(share: float, histogram: str, by: str, where: str) -> str:
     """Return a quantile of a histogram's classic buckets, or of Prometheus 3's native ones.
 
-    `where` is the text after the name: matchers and range.
+    `where` is the text that follows the name: matchers and range.
     """
     classic = f"histogram_quantile({share}, sum by ({by}, le) (rate({histogram}_bucket{where})))"
     return f"{classic}\nor histogram_quantile({share}, sum by ({by}) (rate({histogram}{where})))"
@@ -56,11 +56,11 @@ def recording() -> dict[str, str]:
     return {
         COPIED: f"sum by ({BY_TOPIC}) (rate({metric('record_count_total')}[5m]))",
         COPIED_BYTES: f"sum by ({BY_TOPIC}) (rate({metric('byte_count_total')}[5m]))",
-        # deriv, although an end offset only grows: with rate, a truncated log would look like a burst.
+        # deriv, although an end offset normally only grows: with rate, a truncated log would look like a burst.
         PRODUCED: f"sum by ({BY_TOPIC}) (clamp_min(deriv({metric('source_end_offset')}[5m]), 0))",
         LAG: f"sum by ({BY_TOPIC}) ({metric('lag_records')})",
         UNTIL: f"min by ({BY_TOPIC}) (max by ({BY_TOPIC}, partition) ({metric('replicated_until_timestamp_seconds')}))",
-        # If no process serves the flow's series, from the last values: the lag also grows when the measuring process is dead.
+        # If no process serves the flow's series, use the last values: lag also grows while the measuring process is dead.
         LAG_SECONDS: (
             f"max by ({BY_TOPIC}) (min by ({BY_TOPIC}, partition) ({lag_seconds}))\n"
             f"or (time() - last_over_time({UNTIL}[1h]) unless on ({BY_FLOW}) {expected})"
@@ -71,7 +71,7 @@ def recording() -> dict[str, str]:
         FLOW_LAG: f"sum by ({BY_FLOW}) ({LAG})",
         FLOW_LAG_SECONDS: f"max by ({BY_FLOW}) ({LAG_SECONDS})",
         STATUSES: f"sum by ({BY_FLOW}, status) ({metric('partitions')})",
-        # The objective: expected partitions, even while no process serves them, and those known to be fresh.
+        # For the objective: the expected partitions, even while no process serves them, and the partitions known to be fresh.
         EXPECTED: f"max by ({BY_FLOW}) ({expected})\nor max by ({BY_FLOW}) (last_over_time({expected}[1d]))",
         GOOD: (
             f"(sum by ({BY_FLOW}) ({metric('fresh_partitions')}) < {EXPECTED})\n"
@@ -81,7 +81,7 @@ def recording() -> dict[str, str]:
         FRESH: f"{GOOD} / ({EXPECTED} > 0)",
         # A flow without series of any process is UNKNOWN.
         WORST: f"max by ({BY_FLOW}) ({metric('partition_status')})\nor (0 * {EXPECTED} + {Status.UNKNOWN.value})",
-        # A separate process serves verify's differences. Without series of any process, the result is NO.
+        # A separate process serves the differences that verify found. Without series of any process, the result is NO.
         FAILOVER: (
             f"min by ({BY_FLOW}) ({metric('failover_answer')})\n"
             f"unless on ({BY_FLOW}) (sum by ({BY_FLOW}) (increase({metric('verify_differences_total')}[1d])) > 0)\n"
@@ -100,7 +100,7 @@ def missed(window: str) -> str:
 def burns(factor: float, long: str, short: str) -> str:
     """Return the condition that the freshness budget burns `factor` times too fast, in both windows.
 
-    A flow younger than the long window never meets it: its start would be a large share of its time.
+    A flow that is younger than the long window never meets the condition: its start would be a large share of its time.
     """
     allowed = f"{factor * (1 - OBJECTIVE):.4g}"
     is_old = f"last_over_time({EXPECTED}[1d] offset {long})"

@@ -1,4 +1,4 @@
-"""The dashboards: few, linked, one question each. Layout and texts; queries are in dashboards/queries.py."""
+"""Define the dashboards: few, linked, one question each. Queries are in dashboards/queries.py."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def _spark() -> Row:
             lines("Lanes running", "1 while a streaming query runs.", "short", Query(q.query_active(), "{{query}}")),
             lines(
                 "Duration of windows",
-                "Mean duration of Spark's addBatch phase: the window's length and its overrun.",
+                "Mean duration of Spark's addBatch phase: the length of the window plus its overrun.",
                 "s",
                 Query(q.window_seconds(), "{{query}}"),
             ),
@@ -83,7 +83,7 @@ def _slots() -> Row:
         (
             lines(
                 "Windows served per minute",
-                "By slot. No process serves a slot at 0.",
+                "By slot. If the value is 0, no process serves the slot.",
                 "short",
                 Query(q.windows_per_minute(), f"{FLOW} slot {{{{slot}}}}"),
             ),

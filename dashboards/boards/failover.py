@@ -123,7 +123,7 @@ def _by_topic() -> Row:
                 title="Missing on the target",
                 width=24,
                 height=10,
-                description="Time and records missing by topic, and the age of its newest record on the target.",
+                description="For each topic: time lag, missing records, and the age of the newest record on the target.",
                 queries=(
                     Query(q.lag_seconds_by_topic(), column="time missing", unit="s"),
                     Query(q.lag_records_by_topic(), column="records missing", unit=COUNT),
@@ -295,7 +295,7 @@ def _drills() -> Row:
             ),
             stat(
                 "RPO in records",
-                "Largest number of the drill's records that a loss of the source would have cost.",
+                "Largest number of the drill's records that the target lacked at once: lost if the source had failed then.",
                 f"max({q.of('drill_rpo_records')})",
                 "short",
                 ((None, INFO),),

@@ -1,4 +1,4 @@
-"""Lay out the overview dashboard, which an on-call opens first."""
+"""Lay out the overview dashboard, which the on-call opens first."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _flows() -> Row:
 
 
 def _each_flow() -> Row:
-    """Return the row that is repeated for each flow."""
+    """Return the row that repeats for each flow."""
     return Row(
         "Flow $flow",
         (

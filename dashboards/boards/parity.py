@@ -125,7 +125,7 @@ def _tasks() -> Row:
 
 
 def _table(title: str, short: str, of_what: str, by: str, parts: dict[str, str], may_be_empty: str) -> Panel:
-    """Return the table of a measure, with a column per part of it."""
+    """Return the table of a measure, with one column per part of the measure."""
     return Panel(
         kind="table",
         title=title,

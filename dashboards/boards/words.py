@@ -1,4 +1,4 @@
-"""Hold legends, steps and texts that dashboards share."""
+"""Hold legends, steps and texts that several dashboards use."""
 
 from __future__ import annotations
 
