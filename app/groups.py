@@ -1,4 +1,4 @@
-"""Page: how each consumer group would resume after a failover, why, and the command for it."""
+"""Page: how each consumer group would resume after a failover, the reason, and the command that prints its offsets."""
 
 from __future__ import annotations
 

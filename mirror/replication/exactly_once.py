@@ -3,7 +3,7 @@
 A transaction is committed as soon as nothing more waits to be sent, or after its maximum duration. Opening the slot's
 transactional producer fences every earlier producer, so the broker refuses later writes of a window that seems dead. There is
 one exception: if the last transaction of a producer does not end, its successor uses a spare transactional id.
-That does not fence the producer. Therefore a window reads its lease before each commit:
+A spare id does not fence that producer. Therefore a window reads its lease before each commit:
 
     this window:   begin a transaction, read the lease, commit the transaction
     a successor:   claim the lease, open the producer, read the positions

@@ -2,8 +2,8 @@
 
 A partition is read from its leader, or from the replica in the mirror's rack that the leader names (KIP-392).
 
-A: While a partition has room in its queue, it is always in a fetch of one of the two. If the busy fetcher requests a partition
-   with new data, the idle fetcher no longer does.
+A: While a partition has room in its queue, one of the two fetchers always requests it. The idle fetcher requests a partition
+   with new data until the busy fetcher does.
 """
 
 from __future__ import annotations

@@ -77,6 +77,6 @@ class Ledger:
             self._newest[self._plan.name, partition.on_source] = gap
 
     def _is_known(self, told: LedgerEntry) -> bool:
-        """Return whether the gap differs only in its time: each window refuses a refused record again."""
+        """Return whether the gap differs only in its time: a refused record is refused in each window."""
         newest = self._newest.get((self._plan.name, told.partition.on_source))
         return newest is not None and newest._replace(at_ms=told.gap.at_ms) == told.gap

@@ -114,7 +114,7 @@ class PauseState:
         self.is_by_operator = is_paused
 
     def retry(self, due_s: float = 0.0) -> None:
-        """Retry the partition after a time; its reason stays until a batch is acknowledged."""
+        """Retry the partition from `due_s` on; its reason stays until a batch is acknowledged."""
         self._due_s = due_s
 
     def next_back_off_s(self) -> float:
