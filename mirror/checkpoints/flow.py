@@ -240,8 +240,8 @@ def not_followed(flow: FlowPlan, groups: Iterable[Group]) -> list[CheckpointRepo
 def offset_syncs(topic: str, partition: int, offsets: OffsetMap, last: int | None) -> list[OffsetSync]:
     """Return MirrorMaker's syncs for a map: start and end of the newest runs after `last`.
 
-    If `last` is None, return those of the newest run. With such a sync, MirrorMaker can translate its exact offset. It translates
-    any later offset to one record after the sync.
+    If `last` is None, return those of the newest run. MirrorMaker translates the offset of a sync exactly, and any
+    later offset to one record after the sync.
     """
     newest = offsets.last
     runs = offsets.since(last + 1) if last is not None else ([newest] if newest is not None else [])

@@ -57,7 +57,7 @@ def resolve(entries: Layer, variables: Mapping[str, str]) -> dict[str, Entry]:
     """Return the entries; replace placeholders of declared providers, and keep all others.
 
     The value of a provider is not searched for placeholders, and the providers' own keys are literal.
-    `variables` is the environment. In one case this differs from Kafka, which keeps a placeholder whose key is missing.
+    `variables` is the environment. One rule differs from Kafka's: a missing key is an error. Kafka keeps the placeholder.
 
     Raises:
         SettingsError: A provider has no class or an unknown one, its parameter is invalid, or it has no value.

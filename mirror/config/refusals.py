@@ -38,7 +38,7 @@ _GLOB = re.compile(r"(?<!\\)[\w-]\*")  # a name followed by a star
 _NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9._-]")
 _OPERATORS = re.compile(r"[][\\^$.|?*+(){}]")
 
-# Security settings of Java's clients that make no difference here, or only with some of their values.
+# Security settings of Java's clients: all their values, or some of them, make no difference here.
 _TLS = {"TLSv1.2", "TLSv1.3"}
 _SAME_VALUES = {
     "ssl.protocol": frozenset({"TLS", *_TLS}),

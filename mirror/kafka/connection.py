@@ -39,7 +39,7 @@ CONNECT_S = 10.0  # socket.connection.setup.timeout.ms of Kafka's client
 STAGING_BYTES = 64 << 10
 LATE_S = 0.1
 MOST_FRAME_BYTES = 1 << 29  # no broker sends a larger response: the bytes are not Kafka's
-# Unsent data must not arrive after other processes consider this one dead: until then the kernel drops an unanswered connection.
+# Sent data must not arrive after other processes consider this one dead: by then, the kernel drops an unanswered connection.
 UNANSWERED_MS = 5_000
 _NO_LINGER = struct.pack("ii", 1, 0)  # closing sends RST and drops unsent data, also when the process is killed
 _SIZE = struct.Struct(">i")

@@ -56,7 +56,7 @@ def _wanted(delta: Delta, *, has_ids: bool) -> dict[Any, list[tuple[int, int, in
 
 
 def _forgotten(delta: Delta, *, has_ids: bool) -> dict[Any, list[int]]:
-    """Return partitions by topic. By name, the earlier topic of a replaced one is the same as the wanted one."""
+    """Return the partitions to remove from the session, by topic. By name, a replaced topic is still wanted."""
     topics: dict[Topic, list[int]] = defaultdict(list)
     gone: Mapping[TopicPartition, FetchPosition] = {**delta.forgotten, **delta.replaced} if has_ids else delta.forgotten
     for (topic, partition), at in gone.items():

@@ -325,7 +325,7 @@ class Producer:
             outgoing: The batch.
             topic: The remote topic.
             partition: Its partition.
-            numbered: The batch's sequence numbers; None: the producer counts. A partition always uses the same of the two.
+            numbered: The batch's sequence numbers; None: the producer counts. Each partition must always use one of the two.
             topic_id: Id of the topic, if known.
 
         Returns:

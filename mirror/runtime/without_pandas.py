@@ -23,7 +23,8 @@ class _Finder(PathFinder):
 def leave_out_pandas() -> None:
     """Make Spark and Arrow work without pandas and numpy. Call this before either is imported.
 
-    Only for a process of its kind: Spark and Arrow import both if they are installed (the lag inspector's Streamlit needs them),
-    and also work without them. Replication uses neither; they cost 100 MiB over all processes, and a second at the start.
+    Call this only in a process that replicates. Spark and Arrow import both if they are installed (the lag inspector's
+    Streamlit needs them), and also work without them. Replication uses neither; they cost 100 MiB over all processes, and a
+    second at the start.
     """
     sys.meta_path[:] = [_Finder if finder is PathFinder else finder for finder in sys.meta_path]
