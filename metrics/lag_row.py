@@ -38,7 +38,7 @@ class LagRow:
     written_per_s: float | None = None  # how fast the log end grows
     level_in_s: float | None = None  # until lag 0 at the current rates; None at lag 0, or if the lag does not shrink
     log_start: int | None = None
-    # epoch; all records written earlier are on the target. lag_seconds is the time since then. None at lag 0: up to the poll
+    # epoch; all records written before are on the target; lag_seconds is the time since then. None at lag 0: until the poll
     replicated_until_s: float | None = None
     held_by: str = ""  # the open transaction that all waiting records wait for
     offsets: str = ""  # for a flow: "identical" on both clusters, or "translated"
