@@ -32,6 +32,7 @@ _MAPPED: dict[Role, frozenset[str]] = {
     "admin": CLIENT_KEYS,
 }
 _BUFFERS = ("send.buffer.bytes", "receive.buffer.bytes")
+IDLE_WAIT_MS = 2_000  # of a fetch of idle partitions, if the file does not set fetch.max.wait.ms
 CLIENT_ID = "kafka-mirror"  # for the brokers' logs and quotas, if the file sets none
 
 
@@ -105,6 +106,7 @@ class FetchOptions:
 
     min_bytes: int
     max_wait_ms: int
+    idle_wait_ms: int  # as max_wait_ms, of a fetch of idle partitions
     max_bytes: int
     max_partition_bytes: int
     isolation_level: int  # 0 read_uncommitted, 1 read_committed, as in the fetch request
@@ -234,9 +236,13 @@ def _relayed(relayed: Relayed) -> dict[str, Any]:
 def fetch_options(java: Mapping[str, str]) -> FetchOptions:
     """Return the fetch options: Java's consumer defaults, except MirrorMaker's auto.offset.reset=earliest."""
     isolation = _value(java, "isolation.level")
+    min_bytes, max_wait_ms = _value(java, "fetch.min.bytes"), _value(java, "fetch.max.wait.ms")
+    # With a larger fetch.min.bytes, the first record of an idle partition would wait for as long.
+    waits_longer = min_bytes <= 1 and "fetch.max.wait.ms" not in java
     return FetchOptions(
-        min_bytes=_value(java, "fetch.min.bytes"),
-        max_wait_ms=_value(java, "fetch.max.wait.ms"),
+        min_bytes=min_bytes,
+        max_wait_ms=max_wait_ms,
+        idle_wait_ms=IDLE_WAIT_MS if waits_longer else max_wait_ms,
         max_bytes=_value(java, "fetch.max.bytes"),
         max_partition_bytes=_value(java, "max.partition.fetch.bytes"),
         isolation_level=int(isolation == "read_committed"),

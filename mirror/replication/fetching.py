@@ -94,7 +94,7 @@ class Fetching:
         self._asked_busy: dict[int, Mapping[TopicPartition, FetchPosition]] = {}
         self._has_work = asyncio.Event()  # a partition has data again
         self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
-        self._asked_s: dict[tuple[int, bool], float] = {}  # by fetcher: when it sent the fetch that has no response yet
+        self._due_s: dict[tuple[int, bool], float] = {}  # by fetcher: when the response to its fetch is due
         self._logged: set[str] = set()
         self._limits = FetchLimits(
             self.options.max_wait_ms,
@@ -153,8 +153,7 @@ class Fetching:
 
     def is_silent(self) -> bool:
         """Return whether a fetch got no response in time: its connection may be half-open."""
-        patience_s = self.options.max_wait_ms / 1000 + SILENT_S
-        return any(self._loop.time() > at + patience_s for at in self._asked_s.values())
+        return any(self._loop.time() > due_s + SILENT_S for due_s in self._due_s.values())
 
     def warn(self, what: str, error: BaseException) -> None:
         """Log a failure once until a fetch succeeds: a dead cluster must not fill the log."""
@@ -175,9 +174,11 @@ class Fetching:
                 self._asked_busy[node] = wanted
             self.read_ahead.reserve(share)
             received = 0
-            asked_s = self._asked_s[node, is_cold] = self._loop.time()
+            asked_s = self._loop.time()
             try:
-                limits = self._limits._replace(max_bytes=min(self._limits.max_bytes, share))
+                max_bytes, wait_ms = min(self._limits.max_bytes, share), self._wait_ms(node, wanted, is_cold=is_cold)
+                limits = self._limits._replace(max_bytes=max_bytes, max_wait_ms=wait_ms)
+                self._due_s[node, is_cold] = asked_s + wait_ms / 1000
                 purpose = Purpose.IDLE_FETCH if is_cold else Purpose.DATA
                 fetched = await self.source.fetch(node, wanted, limits, purpose)
                 failures = 0
@@ -194,7 +195,7 @@ class Fetching:
             finally:
                 if not is_cold:
                     self._asked_busy.pop(node, None)
-                self._asked_s.pop((node, is_cold), None)
+                self._due_s.pop((node, is_cold), None)
                 self.read_ahead.unreserve(share)
             if delay_s := fetch_delay_s(len(wanted), received, self.linger_s):
                 await asyncio.sleep(delay_s)
@@ -219,6 +220,15 @@ class Fetching:
             for partition in everyone
             if (partition.fetch.is_hot != is_cold or partition in missed) and partition.has_room(now)
         }
+
+    def _wait_ms(self, node: int, wanted: Collection[TopicPartition], *, is_cold: bool) -> int:
+        """Return how long a broker may wait for records: longer if the fetch requests all idle partitions, and no others.
+
+        A partition that is not requested, because it is paused, waits for the next fetch.
+        """
+        idle = len(self._by_node.get(node, ())) - len(self._busy.get(node, ()))
+        is_complete = is_cold and len(wanted) == idle and not self._missed(node)
+        return self.options.idle_wait_ms if is_complete else self.options.max_wait_ms
 
     def _missed(self, node: int) -> frozenset[Partition]:
         """Return the partitions with new data that the busy fetch in flight does not request."""

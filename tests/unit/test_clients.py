@@ -250,6 +250,7 @@ def test_fetch_defaults_and_values():
     assert clients.fetch_options({}) == FetchOptions(
         min_bytes=1,
         max_wait_ms=500,
+        idle_wait_ms=2_000,
         max_bytes=52_428_800,
         max_partition_bytes=1_048_576,
         isolation_level=0,
@@ -264,8 +265,19 @@ def test_fetch_defaults_and_values():
         "auto.offset.reset": "latest",
     }
     assert clients.fetch_options(java) == FetchOptions(
-        min_bytes=2, max_wait_ms=3, max_bytes=4, max_partition_bytes=5, isolation_level=1, from_earliest=False
+        min_bytes=2,
+        max_wait_ms=3,
+        idle_wait_ms=3,
+        max_bytes=4,
+        max_partition_bytes=5,
+        isolation_level=1,
+        from_earliest=False,
     )
+
+
+@pytest.mark.parametrize("java", [{"fetch.max.wait.ms": "500"}, {"fetch.min.bytes": "2"}])
+def test_a_fetch_of_idle_partitions_waits_no_longer_than_the_file_says(java):
+    assert clients.fetch_options(java).idle_wait_ms == 500
 
 
 def test_produce_defaults_and_values():

@@ -20,7 +20,7 @@ from mirror.model.record_batches import CODECS, Packer, with_producer_state
 from mirror.model.records import body_of
 from mirror.model.topic_partition import TopicPartition
 from mirror.replication.fetching import Fetching
-from mirror.replication.partition import FetchState, Partition
+from mirror.replication.partition import FetchState, Partition, Pause
 from mirror.replication.pauses import Pauses
 from mirror.replication.read_ahead import ReadAhead
 
@@ -199,6 +199,37 @@ def test_a_partition_that_has_data_again_is_fetched_at_once():
     asked = asyncio.run(run())
     assert sorted(asked[:2]) == [(Purpose.DATA, [PLACE]), (Purpose.IDLE_FETCH, [other])]
     assert asked[2] == (Purpose.IDLE_FETCH, [other])
+
+
+@pytest.mark.parametrize(("is_paused", "wait_ms"), [(False, 2_000), (True, 500)])
+def test_a_fetch_of_idle_partitions_waits_longer_unless_it_leaves_one_out(is_paused, wait_ms):
+    """A partition that is paused for less than that must be in the next fetch."""
+
+    async def run() -> dict[Purpose, int]:
+        waits: dict[Purpose, int] = {}
+
+        async def fetch(
+            node: int, wanted: Mapping[TopicPartition, FetchPosition], limits: FetchLimits, purpose: Purpose
+        ) -> list[Fetched]:
+            waits.setdefault(purpose, limits.max_wait_ms)
+            return await asyncio.Event().wait()  # type: ignore[func-returns-value]
+
+        source = create_autospec(Source, instance=True)
+        source.leader.return_value = LEADER
+        source.fetch = fetch
+        partitions = {("t", n): Partition(PlannedPartition("t", "a.t", n, ""), 0, 0) for n in range(3)}
+        if is_paused:
+            partitions["t", 2].pause.begin(Pause.BACK_OFF, "why", asyncio.get_running_loop().time() + 1)
+        fetching = fetchers(source, partitions, busy=[PLACE])
+        fetching.follow_leaders()
+        await asyncio.sleep(0.01)
+        assert not fetching.is_silent()
+        await asyncio.sleep(wait_ms / 1000 + 1.1)
+        assert fetching.is_silent()
+        await fetching.stop()
+        return waits
+
+    assert asyncio.run(run()) == {Purpose.DATA: 500, Purpose.IDLE_FETCH: wait_ms}
 
 
 def test_metadata_are_requested_while_a_topic_partition_has_no_leader():
