@@ -169,7 +169,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "time() - kafka_mirror_last_progress_timestamp_seconds",
     ),
     _gauge("last_poll_timestamp_seconds", FLOW, "epoch seconds")(
-        "When offsets and lag of the flow were last read. Before the first time: when this process began to try.",
+        "When offsets and lag of the flow were last read. Before the first read: when this process started to poll.",
         "time() - kafka_mirror_last_poll_timestamp_seconds",
     ),
     _gauge("poll_duration_seconds", FLOW, "seconds")(
@@ -273,7 +273,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "max by (source, target) (kafka_mirror_verify_waiting_records)",
     ),
     _gauge("drill_last_success_timestamp_seconds", FLOW, "epoch seconds", reported_by="leader")(
-        "When the last drill that passed ended, in any process. No series before the first one.",
+        "When the last drill that passed ended, in any process. No series until a drill has passed.",
         "time() - kafka_mirror_drill_last_success_timestamp_seconds",
     ),
     _gauge("drill_due_timestamp_seconds", FLOW, "epoch seconds", reported_by="leader")(
@@ -309,7 +309,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         'sum by (source, target) (kafka_mirror_gap_offsets{effect="lost"})',
     ),
     _gauge("last_gap_timestamp_seconds", FLOW, "epoch seconds", reported_by="leader")(
-        "When the last entry of the flow's gap ledger was found. No series before the first one.",
+        "When the last entry of the flow's gap ledger was found. No series while the ledger is empty.",
         "time() - kafka_mirror_last_gap_timestamp_seconds < 86400",
     ),
     _gauge("last_heartbeat_timestamp_seconds", FLOW, "epoch seconds", reported_by="leader")(
@@ -328,7 +328,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
     ),
     _gauge("failover_reread_records", GROUP, "records", reported_by="leader")(
         "Records that the group would have re-read if it had failed over just before its last checkpoint: those that it had "
-        "read since the checkpoint before.",
+        "read since the previous checkpoint.",
         "topk(10, kafka_mirror_failover_reread_records)",
     ),
     _gauge("config_drift_settings", TOPIC, "settings", reported_by="leader")(
@@ -453,7 +453,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "sum by (source, target) (rate(kafka_mirror_verified_records_total[5m]))",
     ),
     _counter("record_count_total", PARTITION, "records", mm2="record-count", fold="sum")(
-        "Records that the target acknowledged. Label topic is the name on the target.",
+        "Records that the target acknowledged. The label `topic` is the topic's name on the target.",
         "sum by (topic) (rate(kafka_mirror_record_count_total[5m]))",
     ),
     _counter("byte_count_total", PARTITION, "bytes", mm2="byte-count", fold="sum")(

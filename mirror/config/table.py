@@ -100,7 +100,7 @@ TABLE = (
     _flow("refresh.topics.enabled", BOOLEAN, "true")("Look for new topics and partitions."),
     _flow("refresh.topics.interval.seconds", SECONDS, "600")("How often to look for new topics and partitions."),
     _flow("refresh.groups.enabled", BOOLEAN, "true")(
-        "Translate the offsets of groups that appear later too. Each round of checkpoints looks for them."
+        "Translate the offsets of groups that appear later too. Each round of checkpoints looks for new groups."
     ),
     _flow("sync.topic.configs.enabled", BOOLEAN, "true")(
         "Copy the settings of source topics to remote topics. A setting that the source topic sets is set; a setting with its "
@@ -122,7 +122,7 @@ TABLE = (
         r"min\.insync\.replicas",
     )("Topic settings that are never copied."),
     _flow("use.defaults.from", side("target", "source"), "target")(
-        "With `source`, a topic setting with its default on the source is set to that value on the target."
+        "With `source`, a topic setting that has its default on the source is set to that default on the target."
     ),
     _flow("emit.heartbeats.enabled", BOOLEAN, "true")("Write heartbeats to the topic `heartbeats` on the target."),
     _flow("emit.heartbeats.interval.seconds", SECONDS, "1")("How often to write a heartbeat."),
@@ -160,14 +160,15 @@ TABLE = (
         "`DefaultConfigPropertyFilter`, or a Python class derived from `mirror.policy.topic_configs.ConfigSync`."
     ),
     _flow(RECREATED_KEY, RECREATED, "restart")(
-        "What to do when a topic was deleted and created again, which its id shows. On the source, `restart` replicates the new "
-        "topic from its start, after the records that the target has. `stop` pauses its partitions until `kafka-mirror "
-        "positions` sets a position. `continue` resumes at the old position, or at the log's end. On the target, `restart` "
-        "fills the topic again, `continue` replicates new records only, `stop` does not create the topic."
+        "What to do when a topic was deleted and created again, which its id shows. If the source topic was recreated, `restart` "
+        "replicates it from its start and appends its records to those on the target. `stop` pauses its partitions until "
+        "`kafka-mirror positions` sets a position. `continue` resumes at the old position, or at the log's end. If the remote "
+        "topic was deleted or recreated, `restart` fills it again, `continue` replicates new records only, and `stop` does not "
+        "create it."
     ),
     _flow(RPO_KEY, integer(1), "60")(
-        "Recovery point objective in seconds: for how long a record may wait for the target. The failover check compares it with "
-        "the records that would be lost with the source."
+        "Recovery point objective in seconds: for how long a record may wait for the target. The failover check compares this "
+        "objective with the longest wait of a record that a loss of the source would lose."
     ),
     _flow(BIDIRECTIONAL_KEY, BOOLEAN, "false")(
         "Under `IdentityReplicationPolicy`: flows go both ways between two clusters, and each record is replicated once "
@@ -265,7 +266,7 @@ TABLE = (
     _client("metadata.max.age.ms", integer(1), "300000")(
         "How often metadata is read. Admin clients use a day at most."
     ),
-    _client("retry.backoff.ms", integer(0), "100")("Wait before a retry. Admin clients wait at least 1."),
+    _client("retry.backoff.ms", integer(0), "100")("Wait before a retry, in ms. Admin clients wait at least 1 ms."),
     _client("connections.max.idle.ms", integer(-1), "540000")(
         "An idle connection is closed after this time. `-1`: never."
     ),
@@ -299,9 +300,9 @@ TABLE = (
     # Java's 16 KiB costs a round trip per few records; 1 MiB is the default limit of a broker.
     _producer("batch.size", integer(1), "1048576")("Maximum size of a batch, in bytes. Java's default is 16384."),
     _producer("linger.ms", integer(0), "5")(
-        "How long a record may wait at the source for others, in ms. After a small fetch, the next one waits for this time. Its "
-        "records take one request to the target, and small batches of a partition become one. A longer time saves CPU at low "
-        "rates; `0` gives the lowest latency. The default is that of Kafka 4.0."
+        "How long a record may wait at the source for others, in ms. After a small fetch, the next fetch waits for this time. "
+        "Its records take one request to the target, and small batches of a partition become one batch. A longer time saves CPU "
+        "at low rates; `0` gives the lowest latency. The default is that of Kafka 4.0."
     ),
     _producer("max.request.size", integer(1), "1048576")(
         "Maximum size of a request, in bytes. If the key is set, a larger batch of the source is split until it fits, and a "
@@ -367,7 +368,7 @@ TABLE = (
     ),
     _option("mirror.lanes", integer(1, 2), "2")("Number of streaming queries that take turns."),
     _option("mirror.slots", integer(1), str(os.cpu_count() or 1), shown_default="number of processors")(
-        "Tasks per window, of all processes together that share the flows. See [deployment.md](deployment.md)."
+        "Tasks per window, in total for all processes that share the flows. See [deployment.md](deployment.md)."
     ),
     _option("mirror.poll.interval.ms", MS_AS_SECONDS, "5000")("How often offsets and lag are read."),
     _option("mirror.source.group.enabled", BOOLEAN, "true")(
