@@ -76,14 +76,14 @@ _histogram = partial(_family, "histogram")
 
 def _spread(name: str, what: str) -> Iterator[MetricSpec]:
     parts: tuple[tuple[str, str, Fold], ...] = (
-        ("", "Newest record.", "max"),
-        ("_min", "Smallest of the last window that replicated records.", "min"),
-        ("_max", "Largest of the last window that replicated records.", "max"),
-        ("_avg", "Average of the last window that replicated records.", ""),
+        ("", "Value of the newest record.", "max"),
+        ("_min", "Smallest value of the last window that replicated records.", "min"),
+        ("_max", "Largest value of the last window that replicated records.", "max"),
+        ("_avg", "Average value of the last window that replicated records.", ""),
     )
     for part, which, fold in parts:
         yield _gauge(f"{name}{part}", PARTITION, "milliseconds", mm2=f"{name}{part}".replace("_", "-"), fold=fold)(
-            f"{what} {which} If a batch is copied unchanged, from the batch's first and largest timestamp.",
+            f"{what} {which} If a batch is copied unchanged, only its first and its largest timestamp count.",
             f"max by (topic) (kafka_mirror_{name}{part})",
         )
 

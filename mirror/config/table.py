@@ -330,8 +330,8 @@ TABLE = (
     ),
     _process("mirror.http.tls.key", PATH, "")("PEM file of the key, unless the certificate's file contains the key."),
     _option("mirror.metrics.listen", ADDRESS, "127.0.0.1:9404")(
-        "Where `/metrics` and `/ready` are served. Port 0: the system chooses. If the key is not set and the port is taken, "
-        "kafka-mirror uses the next free port and logs it."
+        "Where `/metrics` and `/ready` are served. Port 0: the system chooses a port. If the key is not set and the port is "
+        "taken, kafka-mirror uses the next free port and logs it."
     ),
     _option("mirror.metrics.max.series", integer(1), "250000")(
         "Maximum number of series of one scrape. Beyond it, the series of partitions fold into one series per topic, from the "
