@@ -8,7 +8,7 @@ ESCAPED_BAR = r"\|"  # a bar ends a table cell, even in code
 HEAD = """\
 # Metrics
 
-Every family on `/metrics`, in order of importance: under `mirror.metrics.max.series` the last families fold first. The label
+Every family on `/metrics`, in order of importance: above `mirror.metrics.max.series` the last families fold first. The label
 `topic` is the topic's name on the target. The `_ms` families keep MirrorMaker's names and unit; all other families have base
 units. Column MirrorMaker 2: the attribute with the same meaning in its MBean `MirrorSourceConnector`; for families with a group,
 in `MirrorCheckpointConnector`. Names are those of Prometheus' text format; for other formats see

@@ -275,7 +275,10 @@ TABLE = (
         "Receive buffer of a socket. `-1`: the size that the system chooses."
     ),
     _consumer("fetch.min.bytes", integer(0), "1")("A broker responds to a fetch when it has this much data."),
-    _consumer("fetch.max.wait.ms", integer(0), "500")("A broker responds to a fetch after this time at the latest."),
+    _consumer("fetch.max.wait.ms", integer(0), "500")(
+        "A broker responds to a fetch after this time at the latest. If the file does not set it, a fetch of idle partitions may "
+        "take 2000 ms."
+    ),
     _consumer("fetch.max.bytes", integer(1), "52428800")("Maximum size of a fetch response."),
     _consumer("max.partition.fetch.bytes", integer(1), "1048576")("Maximum data of one partition in a fetch response."),
     _consumer("isolation.level", one_of("read_uncommitted", "read_committed"), "read_uncommitted")(
