@@ -192,6 +192,8 @@ class Recorder:
         with self.store.lock:
             for row in rows:
                 self._row(row, read_s, seen_s)
+            if (errors := self.windows.last_errors).await_polls:
+                errors.end({row.key for row in rows if row.lag == 0}, now_s)
             self._judged_s[flow] = now_s
             for status in FLOW_STATUSES:
                 self.store.set("kafka_mirror_partitions", (*flow, status.name.lower()), counts[status])
@@ -316,6 +318,7 @@ class Recorder:
     def keep_only(self, partitions: Collection[Labels]) -> None:
         """Remove the series of partitions that left their flow, and of topics without partitions."""
         wanted = set(partitions)
+        self.windows.last_errors.keep_only(wanted, time.time())
         with self.store.lock:
             self._ends_s = {labels: at_s for labels, at_s in self._ends_s.items() if labels in wanted}
             series_of = [(BY_NAME[name].labels, series) for name, series in self.store.series.items()]

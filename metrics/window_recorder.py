@@ -55,7 +55,7 @@ class WindowRecorder:
         with self._store.lock:
             for slot, places in reported.items():
                 for labels in self._reported.get(slot, set()) - places:
-                    self.last_errors.record(labels, "", now_s)
+                    self.last_errors.record_none(labels, now_s, has_copied=False)
                     if labels in self._store.series[_RATES[0]]:  # otherwise the partition has left the flow
                         for name in (*_RATES, *_PAUSES):
                             self._store.set(name, labels, 0.0)
@@ -83,7 +83,10 @@ class WindowRecorder:
             self._store.add("kafka_mirror_offset_rewinds_total", labels, row.rewinds)
             by_error = bool(row.reason) and not row.is_paused_by_operator
             kind = ErrorKind.PAUSED_BY_OPERATOR if row.is_paused_by_operator else ErrorKind(row.error_kind)
-            self.last_errors.record(labels, row.reason, now_s, kind)
+            if row.reason:
+                self.last_errors.record(labels, row.reason, now_s, kind)
+            else:
+                self.last_errors.record_none(labels, now_s, has_copied=row.records > 0)
             for name, value in zip(_RATES, (row.records / seconds, row.bytes / seconds), strict=True):
                 self._store.set(name, labels, value)
             for name, is_paused in zip(_PAUSES, (by_error, row.is_paused_by_operator), strict=True):

@@ -10,15 +10,17 @@ from metrics.last_errors import MOST, LastError, LastErrors, parsed
 PLACE = ("a", "b", "a.t", "3")
 
 
-def test_an_error_lasts_until_a_window_without_it():
+def test_an_error_lasts_until_a_window_copies_records():
     errors = LastErrors()
-    errors.record(PLACE, "", 1.0)
+    errors.record_none(PLACE, 1.0, has_copied=True)
     assert parsed(errors.text()) == []
     errors.record(PLACE, "MESSAGE_TOO_LARGE", 2.0)
     errors.record(PLACE, "NOT_LEADER", 3.0)
     assert parsed(errors.text()) == [LastError("a", "b", "a.t", 3, "NOT_LEADER", 2.0)]
-    errors.record(PLACE, "", 4.0)
-    errors.record(PLACE, "", 5.0)
+    errors.record_none(PLACE, 3.5, has_copied=False)  # the window ended before it had tried the partition again
+    errors.record(PLACE, "NOT_LEADER", 3.7)
+    errors.record_none(PLACE, 4.0, has_copied=True)
+    errors.record_none(PLACE, 5.0, has_copied=True)
     assert parsed(errors.text()) == [LastError("a", "b", "a.t", 3, "NOT_LEADER", 2.0, 4.0)]
     errors.record(PLACE, "MESSAGE_TOO_LARGE", 6.0)
     assert parsed(errors.text()) == [LastError("a", "b", "a.t", 3, "MESSAGE_TOO_LARGE", 6.0)]
@@ -28,11 +30,34 @@ def test_the_newest_are_first_and_the_oldest_are_forgotten():
     errors = LastErrors()
     for number in range(MOST + 5):
         errors.record((*PLACE[:3], str(number)), "refused", float(number))
-    errors.record((*PLACE[:3], "7"), "", 9_999.0)
+    errors.record_none((*PLACE[:3], "7"), 9_999.0, has_copied=True)
     errors.record((*PLACE[:3], "7"), "refused again", 10_000.0)
     found = parsed(errors.text())
     assert len(found) == MOST
     assert (found[0].partition, found[1].partition, found[-1].partition) == (7, MOST + 4, 5)
+
+
+def test_a_poll_without_lag_ends_a_pause_that_the_last_window_did_not_have():
+    errors = LastErrors()
+    errors.record(PLACE, "no leader", 1.0)
+    assert not errors.await_polls
+    errors.end({PLACE}, 2.0)
+    assert parsed(errors.text())[0].until_s is None
+    errors.record_none(PLACE, 3.0, has_copied=False)
+    assert errors.await_polls
+    errors.end(set(), 4.0)
+    assert parsed(errors.text())[0].until_s is None
+    errors.end({PLACE}, 5.0)
+    assert (parsed(errors.text())[0].until_s, errors.await_polls) == (5.0, False)
+
+
+def test_the_pause_of_a_partition_that_left_its_flow_has_ended():
+    errors = LastErrors()
+    errors.record(PLACE, "no leader", 1.0)
+    errors.keep_only([PLACE], 2.0)
+    assert parsed(errors.text())[0].until_s is None
+    errors.keep_only([], 3.0)
+    assert parsed(errors.text())[0].until_s == 3.0
 
 
 def test_an_error_has_the_kind_of_its_newest_reason():

@@ -102,6 +102,28 @@ def test_a_pause_by_an_operator_is_not_counted_as_an_error():
     assert kinds == {"too large": ErrorKind.RECORD_TOO_LARGE, "by hand": ErrorKind.PAUSED_BY_OPERATOR}
 
 
+def test_a_pause_lasts_until_records_are_copied_or_none_waits():
+    """A window that ends before its first attempt has no error, and proves nothing."""
+    recorder = Recorder()
+
+    def window(reason: str = "") -> WindowReport:
+        return report(records=0, reason=reason)._replace(**UNMEASURED)
+
+    def pause() -> tuple[float, float | None]:
+        (found,) = parsed(recorder.windows.last_errors.text())
+        return found.since_s, found.until_s
+
+    recorder.windows.record([window("too large")], now_s=1.0)
+    recorder.windows.record([window()], now_s=2.0)
+    recorder.windows.record([report(partition=1)], now_s=3.0)  # the partition is idle: it has no report
+    record(recorder, row_of(("a", "b", "a.t", "0"), offset=5, end=9), now_s=4.0)
+    recorder.windows.record([window("too large")], now_s=5.0)
+    assert pause() == (1.0, None)
+    recorder.windows.record([window()], now_s=6.0)
+    record(recorder, row_of(("a", "b", "a.t", "0"), offset=9, end=9), now_s=7.0)
+    assert pause() == (1.0, 7.0)
+
+
 def test_offsets_stay_as_they_were_compared_last_until_they_are_compared_again():
     recorder, place = Recorder(), ("a", "b", "a.t", "0")
     found = []
