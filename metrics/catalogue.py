@@ -385,12 +385,12 @@ CATALOGUE: tuple[MetricSpec, ...] = (
     ),
     _histogram("replication_latency_seconds", TOPIC, "seconds", bounds=RECORD_SECONDS)(
         "Wall clock minus record timestamp when the target acknowledged the record. If a batch is copied unchanged, its records "
-        "are spread evenly between its first and its largest timestamp.",
+        "count as spread evenly between its first and its largest timestamp.",
         "histogram_quantile(0.99, sum by (topic, le) (rate(kafka_mirror_replication_latency_seconds_bucket[5m])))",
     ),
     _histogram("record_age_seconds", TOPIC, "seconds", bounds=RECORD_SECONDS)(
         "Wall clock minus record timestamp when the record was read from the source. If a batch is copied unchanged, its "
-        "records are spread evenly between its first and its largest timestamp.",
+        "records count as spread evenly between its first and its largest timestamp.",
         "histogram_quantile(0.5, sum by (topic, le) (rate(kafka_mirror_record_age_seconds_bucket[5m])))",
     ),
     _gauge("topic_info", (*TOPIC, "source_topic"), "1")(

@@ -1,4 +1,4 @@
-"""Name the kinds of reasons why a partition is paused. Programs decide by the kind; texts may change."""
+"""Name the kinds of reasons why a partition is paused. Programs use the kind, because texts may change."""
 
 from __future__ import annotations
 

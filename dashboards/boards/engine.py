@@ -159,7 +159,7 @@ def _verification() -> Row:
             ),
             lines(
                 "Different or missing",
-                "Records that kafka-mirror verify --every found different or missing. Its output names the first.",
+                "Records that kafka-mirror verify --every found different or missing. The command's output names the first one.",
                 "short",
                 Query(q.verify_differences(), f"{FLOW} {{{{topic}}}}"),
                 may_be_empty=NO_VERIFY,

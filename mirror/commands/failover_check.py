@@ -52,7 +52,7 @@ def run(parsed: Namespace) -> int:
 
 
 def failover_check(settings: Settings, flow: str, *, as_json: bool) -> int:
-    """Print the answers for each flow, or for the given one. Return the exit code of the worst one.
+    """Print the results for each flow, or for the given one. Return the exit code of the worst one.
 
     Raises:
         SettingsError: the file has no such flow.

@@ -127,7 +127,7 @@ def _utf16(password: str) -> bytes:
 
 
 class _Reader:
-    """Reads values from the front of bytes; struct.error if there are too few."""
+    """Reads values from the start of a byte string; raises struct.error if bytes are missing."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

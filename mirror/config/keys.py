@@ -37,7 +37,7 @@ _NEEDLESS = {
     "admin.timeout.ms": "every request to a cluster has its own limit, 5 to 15 seconds",
     "exactly.once.support": "exactly.once.source.support decides",
     "forwarding.admin.class": "topics are created by the target's own admin client",
-    "dedicated.mode.enable.internal.rest": "processes do not use REST between each other",
+    "dedicated.mode.enable.internal.rest": "processes do not call each other over REST",
 }
 _NEEDLESS_PREFIXES = {
     "offset.storage.": "positions are offsets of a group on the target",

@@ -373,7 +373,7 @@ def flow_plan(
 def _absent(
     flow: Flow, topics: list[TopicPair], remote_partitions: Mapping[str, int], objections: Mapping[str, str]
 ) -> tuple[Absent, ...]:
-    """Return the partitions without a remote partition; none of a repartitioned topic."""
+    """Return the partitions without a remote partition. A repartitioned topic has none."""
     return tuple(
         Absent(topic.source.name, topic.remote, partition, _why_absent(flow, topic, have, objections))
         for topic in topics

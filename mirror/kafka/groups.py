@@ -96,7 +96,7 @@ async def read_groups(
 
 
 async def read_groups_once(java_options: Mapping[str, str], wanted: Callable[[str], bool]) -> list[Group]:
-    """Return the same with a client that is closed afterwards."""
+    """Return what `read_groups` returns, with a client that is closed afterwards."""
     client = await Client.opened(client_options(java_options))
     try:
         return await read_groups(client, wanted)

@@ -23,7 +23,7 @@ def canary(source: str, target: str) -> str:
 
 
 def is_canary(name: str) -> bool:
-    """Return whether a drill owns a group, or a topic with its original name."""
+    """Return whether a name is that of a drill's group or topic, without a prefix."""
     return name.startswith(PREFIX)
 
 

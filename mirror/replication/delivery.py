@@ -205,7 +205,8 @@ class AtLeastOnce:
         for partition in unknown:
             hold_back(partition)
         log.warning(
-            "%s: slot %d: no answer about the last batches of %d partitions (%s): nothing is written to them for %.0f s",
+            "%s: slot %d: no answer about the last batches of %d partitions (%s): nothing is written to these partitions for "
+            "%.0f s",
             self.plan.name,
             self.window.slot,
             len(unknown),

@@ -32,7 +32,7 @@ def in_question(
         partitions: Partitions of the window, at their starts.
         forgotten: Partitions without a position, which the target may have deleted.
         is_unclean: The last window ended, or may have ended, without committing everything that it wrote.
-        has_gap: Positions may be older than the target's records. A partition is compared if its position has an offset map.
+        has_gap: Positions may be older than the target's records, so each partition whose position has an offset map is compared.
     """
     for partition in partitions:
         if partition.outcome_unknown_until_ms > now_ms():

@@ -225,7 +225,7 @@ class RemoteLog:
     is_identical: bool | None = None  # the last result of this window, None without one
 
     def compared(self, end: int, *, disposable_before: int) -> None:
-        """Record that the log agrees with the source's, up to its end."""
+        """Record that the target's log agrees with the source's, up to the target's log end."""
         self.end, self.disposable_before, self.is_identical = end, disposable_before, True
 
     def diverged(self) -> None:

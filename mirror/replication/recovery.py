@@ -236,7 +236,7 @@ def _is_more(log_end: int | KafkaError | None, shown: int | KafkaError | None) -
 
 
 def _is_for_good(answer: int | KafkaError | None) -> bool:
-    """Return whether a cluster will never report the partition's offset: it does not exist, or is not visible."""
+    """Return whether a cluster will never report the partition's offset: the partition does not exist, or is not visible."""
     return not isinstance(answer, int) and is_code(answer, *_FOR_GOOD)
 
 

@@ -189,7 +189,7 @@ class _Rehearsal:
             self.canary.stop_reading()
 
     def settle(self) -> None:
-        """Remove everything of a drill from both clusters, except its topic and group; raises MirrorError."""
+        """Undo an unfinished drill on both clusters, except its topic and group; raises MirrorError."""
         settle(self.scope, self.journal)
         settle(self.scope.reversed(), self.journal_back())
 

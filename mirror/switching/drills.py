@@ -116,7 +116,7 @@ def next_at(past: Sequence[Drill], *, interval_s: float) -> float:
 
 
 def told(past: Sequence[Drill], *, due_s: float | None) -> dict[str, float | None]:
-    """Return the metrics of past drills (oldest first) by suffix of the family; None: unknown. Pure."""
+    """Return the metrics of past drills (oldest first) by the end of their names; None: unknown. Pure."""
     last = past[-1] if past else None
     return {
         "last_success_timestamp_seconds": max((each.ended_s for each in past if each.has_passed), default=None),

@@ -52,16 +52,27 @@ class Pair:
     primary: Broker
     backup: Broker
     appliance: RunningAppliance
+    _started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         name, *options = arguments
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "mirror.cli", *name.split(), str(self.appliance.file), *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             env=self.appliance.environment,
         )
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        """End what a failed test has left running."""
+        for process in self._started:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         name, *options = arguments
@@ -86,6 +97,7 @@ def pair(folder: Path, topics: Sequence[str], *, extra: str = "") -> Iterator[Pa
             extra=EXTRA.format(topics=names) + extra,
         )
         clusters = Pair(primary, backup, stack.enter_context(appliance))
+        stack.callback(clusters.end)
         eventually(
             lambda: clusters.run("switch", FLOW, "--dry-run", "--fence", "none").returncode == 0,
             within_s=60,
@@ -349,7 +361,8 @@ def test_blockers_of_a_switch_are_named_and_an_abort_reverts_it(tmp_path, topic)
             followed(first, "  still written:")
             second = clusters.run("switch", FLOW, "--yes", "--fence", "none")
             assert second.returncode == 2
-            assert "now. Wait until it ends." in second.stderr
+            assert "is running" in second.stderr
+            assert "Wait until it ends." in second.stderr
             ended(first, by_force=True)
         assert clusters.run("switch", FLOW, "--abort").returncode == 0
         (run,) = json.loads(clusters.run("switches", FLOW, "--json").stdout)["runs"]

@@ -464,7 +464,7 @@ def test_documentation_exactly_once(explained):
     keys = found.flows["us-west->us-east"]["flow keys"]
     assert value_of(keys, "exactly.once.source.support") == ("enabled", "m.properties:5", [])
     assert found.ignored == {
-        "dedicated.mode.enable.internal.rest": "processes do not use REST between each other",
+        "dedicated.mode.enable.internal.rest": "processes do not call each other over REST",
         "listeners": "",
     }
 
