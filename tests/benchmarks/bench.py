@@ -31,8 +31,8 @@ from tests.integration.records import create
 SIDES = ("ours", "mm2")
 LIMIT = "limit"  # beside case 1: bare clients, and no mirror
 ALONE = "alone"  # beside case 8: a producer that writes straight to the target, and no mirror
-START_WITHIN_S = 120.0
 FINISH_WITHIN_S = 300.0
+MANY = 1_000  # partitions of a case whose remote topics are deleted after each run
 SETTLED_S = 3.0  # under exactly once, no more arrives when nothing has for so long
 
 
@@ -240,7 +240,11 @@ class Bench:
                 },
             )
         )
-        self.target = stack.enter_context(Broker.start("target", folder / "target", heap=LARGE_HEAP))
+        self.target = stack.enter_context(
+            Broker.start(
+                "target", folder / "target", heap=LARGE_HEAP, overrides={"log.segment.delete.delay.ms": "1000"}
+            )
+        )
         self._behind = behind
         self._stack = stack
         self._runs = 0
@@ -271,6 +275,7 @@ class Bench:
         topics = case.topics_of(topic)
         for name in topics:
             create(self.source, name, case.partitions)
+        self._await_topics(*topics, on=self.source)  # a producer gives a record up whose topic it is not shown
         producer = Producer(
             {
                 "bootstrap.servers": self.source.bootstrap,
@@ -282,19 +287,23 @@ class Bench:
         # Half of each value is random hexadecimal digits and half repeats, as ids and field names in records do.
         digits, same = random.Random(7), b"x" * (case.size // 2)
         values = [digits.randbytes(case.size // 4).hex().encode() + same for _ in range(9973)]
+        refused: list[KafkaError] = []
         run = max(1, min(100, case.records // (case.partitions * case.topics)))  # one after the other in a partition
         for n in range(case.records):
             while True:
                 try:
                     place = (n // run) % (case.partitions * case.topics)
                     producer.produce(
-                        topics[place // case.partitions], values[n % 9973], partition=place % case.partitions
+                        topics[place // case.partitions],
+                        values[n % 9973],
+                        partition=place % case.partitions,
+                        on_delivery=lambda error, _: refused.append(error) if error is not None else None,
                     )
                     break
                 except BufferError:
                     producer.poll(0.05)
-        if producer.flush(120):
-            raise RuntimeError(f"the records of case {case.number} could not be produced")
+        if producer.flush(120) or refused:
+            raise RuntimeError(f"the records of case {case.number} could not be produced: {refused[:1]}")
 
     def one(self, side: str, case: Case, topic: str, servers: str) -> dict[str, float]:
         """One run of a side, or of what is measured beside both; return its figures by name and unit."""
@@ -327,6 +336,16 @@ class Bench:
             return self._backlog(case, remote, meter, began)
         finally:
             peers.stop(process)
+            if case.partitions * case.topics >= MANY:
+                self._delete(case.topics_of(remote))
+
+    def _delete(self, topics: list[str]) -> None:
+        """Delete remote topics: a broker may map 65,530 files, and each partition has two indexes."""
+        admin = AdminClient({"bootstrap.servers": self.target.bootstrap})
+        present = admin.list_topics(timeout=30).topics.keys() & set(topics)
+        for done in admin.delete_topics(list(present), operation_timeout=60).values():
+            done.result(120)
+        time.sleep(SETTLED_S)  # the files go a second later
 
     def alone(self, case: Case) -> dict[str, float]:
         """One run of a producer that writes the case's records straight to the target; return its figures as `run` does."""
@@ -362,12 +381,13 @@ class Bench:
         ends = admin.end_offsets(places, read_committed=case.is_exactly_once)
         return sum(ends.values())
 
-    def _await_topics(self, *topics: str) -> None:
-        admin = AdminClient({"bootstrap.servers": self.target.bootstrap})
-        deadline = time.monotonic() + START_WITHIN_S
+    def _await_topics(self, *topics: str, on: Broker | None = None) -> None:
+        cluster = on or self.target
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        deadline = time.monotonic() + FINISH_WITHIN_S
         while missing := set(topics) - admin.list_topics(timeout=10).topics.keys():
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{min(missing)} did not appear on the target within {START_WITHIN_S:.0f} s")
+                raise RuntimeError(f"{min(missing)} did not appear on {cluster.name} within {FINISH_WITHIN_S:.0f} s")
             time.sleep(0.05)
 
     def _backlog(self, case: Case, topic: str, meter: Meter, began: float) -> dict[str, float]:
@@ -462,10 +482,12 @@ class Bench:
         isolation = "read_committed" if case.is_exactly_once else "read_uncommitted"
         with LatencyProbe(self.target.bootstrap, isolation=isolation) as probe:
             probe.watch({(remote, p) for p in range(busy)})
-            deadline = time.monotonic() + START_WITHIN_S
+            deadline = time.monotonic() + FINISH_WITHIN_S
             while not probe.has_heard_all:  # who takes longer to start is not measured while it catches up
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"{remote}: not all topic-partitions have a record after {START_WITHIN_S:.0f} s")
+                    raise RuntimeError(
+                        f"{remote}: not all topic-partitions have a record after {FINISH_WITHIN_S:.0f} s"
+                    )
                 load(5.0)
             load(25.0)  # both sides warm up under the same load
             probe.begin()
