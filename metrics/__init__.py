@@ -1,1 +1,1 @@
-"""Define the metrics: what is measured, and how it reaches Prometheus."""
+"""Define the metrics and export them to Prometheus."""

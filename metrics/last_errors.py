@@ -73,7 +73,7 @@ class LastErrors:
                 self._end(labels, now_s)
 
     @property
-    def await_polls(self) -> bool:
+    def awaits_poll(self) -> bool:
         """Whether a poll may end a pause."""
         with self._lock:
             return not all(self._paused.values())

@@ -3,8 +3,8 @@
 The rules are Burrow's (core/internal/evaluator/caching.go), which need no lag threshold, with four changes:
 
 A. Samples are polls at a steady interval, not commits: a flow counts as stopped when its reports end, not when its commits end.
-B. A lag that is constant, or that a few polls can copy, is no warning: positions of a busy partition always trail by a second or
-two.
+B. A lag that is constant, or that a few polls can copy, is no warning: positions of a busy partition always trail by a
+   second or two.
 C. Lost records have their own status.
 D. Unknown has its own status.
 

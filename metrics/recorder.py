@@ -192,7 +192,7 @@ class Recorder:
         with self.store.lock:
             for row in rows:
                 self._row(row, read_s, seen_s)
-            if (errors := self.windows.last_errors).await_polls:
+            if (errors := self.windows.last_errors).awaits_poll:
                 errors.end({row.key for row in rows if row.lag == 0}, now_s)
             self._judged_s[flow] = now_s
             for status in FLOW_STATUSES:

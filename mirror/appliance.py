@@ -350,7 +350,7 @@ class Appliance:
     # --- the end ------------------------------------------------------------------------------------------------
 
     def _finish(self, lanes: WindowQueries, polling: Polling) -> None:
-        """Let the running windows end by themselves: they acknowledge what is in flight, and commit positions."""
+        """Wait for the running windows, which send their last batches and commit positions."""
         log.info("stopping: running windows hand over their positions")
         self._plans.write(is_stopping=True)
         self._memberships.leave()

@@ -206,8 +206,8 @@ class _Watcher:
         (state,) = self._appliance.flows
         if state.plan is None or not set(self._load.topics) <= {each.topic for each in state.plan.partitions}:
             return False
-        # Asked for now, because the ends in the table may be older than the last record.
-        ends = self._ends(self._primary, [each.on_source for each in state.plan.partitions])
+        # Read now, because the ends in the table may be older than the last record.
+        ends = state.source.end_offsets([on_source for on_source, _ in state.plan.sides], read_committed=True)
         value = self._appliance.recorder.store.value
         return all(
             place in ends and (value("kafka_mirror_replicated_offset", labels) or 0) >= ends[place]
@@ -242,18 +242,17 @@ class _Watcher:
         (state,) = self._appliance.flows
         assert state.plan is not None
         found, written = verified(state.flow), self._load.acknowledged
-        places = {p.on_source: p.on_target for p in state.plan.partitions}
-        ends = self._ends(self._backup, places.values())
+        places = dict(state.plan.sides)
+        theirs, ends = self._ends(self._primary, places), self._ends(self._backup, places.values())
         differences = found.differences
         if self._is_identical:
-            theirs = self._ends(self._primary, places)
             differences += [
                 f"the log of {place.topic}-{place.partition} ends at {end}, and on backup at {ends[places[place]]}"
                 for place, end in theirs.items()
                 if end != ends[places[place]]
             ]
             return found.compared, differences
-        if (read := sum(self._ends(self._primary, places).values())) != written:
+        if (read := sum(theirs.values())) != written:
             differences.append(f"primary has {read:,} records, the load wrote {written:,}")
         if found.mapped != written:
             differences.append(f"target offsets of {found.mapped:,} records are known, the load wrote {written:,}")

@@ -158,7 +158,7 @@ def check(role: Role, java: Mapping[str, str]) -> None:
 def client_options(java: Mapping[str, str]) -> ClientOptions:
     """Return the connection options of kafka-mirror's client.
 
-        They contain an SSLContext, so call this in the process of the client.
+    They contain an SSLContext, so call this in the process of the client.
 
     Raises:
         ClientError: A property is not supported.

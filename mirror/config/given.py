@@ -92,7 +92,7 @@ def settings_given(
 def mirror_arguments(parsed: argparse.Namespace) -> list[str]:
     """Return the values of `add_mirrors` as arguments for another process; `mirrors_of` parses them.
 
-        The other process may have another working directory.
+    The other process may have another working directory.
 
     Raises:
         SettingsError: both FILE and MirrorMaker 1's files are given, or a directory has no settings files.

@@ -218,4 +218,4 @@ class Settings:
     mirror: Mirror
     ignored: tuple[str, ...]  # full keys without effect, in file order; for one warning
     ignored_why: Mapping[str, str]  # key -> reason, for keys in `ignored` that have a reason
-    notes: tuple[str, ...] = ()  # log warnings about settings that probably do not do what was intended
+    notes: tuple[str, ...] = ()  # log warnings about settings that are probably mistakes

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from mirror.errors import ClusterUnavailable
 
 COMMIT_S = 0.5  # between two commits if the load is written in transactions
-TICK_S = 0.05  # how often the thread writes what is due at its rate; short enough for smooth charts
+TICK_S = 0.05  # how often the thread writes records; short enough for smooth charts
 ANSWER_TIMEOUT_S = 30
 USERS = 200  # number of keys of the compacted topic, few enough for compaction to find duplicates
 TOMBSTONE_EVERY = 50  # after this many changes of users, one user is removed

@@ -110,7 +110,7 @@ class Source:
         limits: FetchLimits,
         purpose: Purpose = Purpose.DATA,
     ) -> list[Fetched]:
-        """Long-poll one broker; the request names only what has changed since the last fetch.
+        """Long-poll one broker; the request names only partitions that changed since the last fetch.
 
         Args:
             node: The leader of all wanted partitions, or the replica that their leaders name instead.

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from metrics.lag_row import LagRow
 from metrics.partition_status import LONG_AGO_S, USUAL_POLLS, PartitionStatus, Status, written_by_s
 from mirror.kafka.cluster import Cluster
 from mirror.lag.cluster_offsets import log_bounds, positions, shown_positions
 from mirror.lag.first_unreplicated import FirstUnreplicated
-from mirror.lag.flow_offsets import (
-    NO_POSITIONS,
-    FlowOffsets,
-    LogBounds,
-    PartitionOffsets,
-    Positions,
-    joined,
-    time_lag_s,
-)
+from mirror.lag.flow_offsets import NO_POSITIONS, FlowOffsets, LogBounds, Positions, joined, time_lag_s
 from mirror.lag.judgement import Judge
 from mirror.lag.polls import Poll
 from mirror.model.flow_plan import Absent, FlowPlan, PlannedPartition
 from mirror.model.slot_ownership import COMMIT_S
 from mirror.model.topic_partition import TopicPartition
 
-_RowFacts = tuple[
-    PlannedPartition | Absent, PartitionOffsets, str
-]  # and the owner: what the row of a quiet partition shows
-
 # A window commits positions every COMMIT_S. After this time, all that was acknowledged when the log ends were read is committed.
 SETTLES_S = COMMIT_S + 0.5
+
+
+class _Polled(NamedTuple):
+    """What the rows of one poll have in common."""
+
+    plan: FlowPlan
+    found: FlowOffsets
+    held: Mapping[TopicPartition, str]  # the open transaction that a partition waits for
+    owner: str
+    now_s: float  # epoch seconds
+    last_report_s: float | None
 
 
 class FlowLag:
     """Measures one flow. Keeps its last positions and its connections to the source.
 
     A. Positions are read after log ends, and once more after a commit of the windows if records wait: records that the target
-    had acknowledged by then are no lag (docs/adr/0046).
+       had acknowledged by then are no lag (docs/adr/0046).
     B. While the target does not respond, the last positions stay valid, because no process can commit. The lag grows.
        Before its first response, positions of an earlier run's polls are used, else those that the source shows.
     C. While the source does not respond, its logs are unknown.
@@ -49,7 +49,8 @@ class FlowLag:
         self._reader: FirstUnreplicated | None = None
         self._positions: Positions | None = None  # the last known ones; None before the first
         self._until_s: dict[TopicPartition, float] = {}  # of the poll before
-        self._quiet: dict[TopicPartition, tuple[_RowFacts, LagRow]] = {}  # rows of the poll before that may stay
+        # of the poll before: rows of quiet partitions, each after the facts that it shows
+        self._quiet: dict[TopicPartition, tuple[object, LagRow]] = {}
 
     def read(self, plan: FlowPlan, source: Cluster, target: Cluster, poll: Poll) -> FlowOffsets:
         """Read the offsets of all partitions, log ends first."""
@@ -101,23 +102,20 @@ class FlowLag:
             last_report_s: When the flow last reported a finished window, epoch seconds; None if only its process knows.
             owner: Address of the process that replicates the flow, "" if unknown.
         """
-        held, rows, quiet = found.held, [], {}
+        poll = _Polled(plan, found, found.held, owner, now_s, last_report_s)
+        rows: list[LagRow] = []
+        quiet: dict[TopicPartition, tuple[object, LagRow]] = {}
         for place in plan.places:
-            key, at = plan.labels[place.on_source], found.of[place.on_source]
-            facts = (place, at, owner)
-            is_quiet = found.is_whole and at.lag == 0 and self._judge.is_quiet(key, now_s=now_s)
-            before = self._quiet.get(place.on_source) if is_quiet else None
-            if before is not None and before[0] == facts:
-                row = before[
-                    1
-                ]  # most partitions of a large flow are quiet; a new row costs more than all else of a poll
-            else:
-                held_by = held.get(place.on_source, "")
-                polled = self._judge.status(key, is_read=at.lag is not None, now_s=now_s, last_report_s=last_report_s)
-                status = _status_in_plan(polled, place, held_by)
-                row = self._row(plan, place, found, status, held_by=held_by, owner=owner, now_s=now_s)
+            source = place.on_source
+            at = found.of[source]
+            facts = place, at, owner
+            is_quiet = found.is_whole and at.lag == 0 and self._judge.is_quiet(plan.labels[source], now_s=now_s)
+            # Most partitions of a large flow are quiet. A new row costs more than the rest of a poll, so theirs are kept.
+            kept, row = self._quiet.get(source, (None, None)) if is_quiet else (None, None)
+            if row is None or kept != facts:
+                row = self._row(place, poll)
             if is_quiet and row.status is Status.OK:
-                quiet[place.on_source] = facts, row
+                quiet[source] = facts, row
             rows.append(row)
         self._quiet = quiet
         return rows
@@ -127,20 +125,15 @@ class FlowLag:
         if self._reader is not None:
             self._reader.close()
 
-    def _row(
-        self,
-        plan: FlowPlan,
-        place: PlannedPartition | Absent,
-        found: FlowOffsets,
-        status: PartitionStatus,
-        *,
-        held_by: str,
-        owner: str,
-        now_s: float,
-    ) -> LagRow:
-        key, at = plan.labels[place.on_source], found.of[place.on_source]
-        until_s = found.replicated_until_s.get(place.on_source)
-        pace = self._judge.pace(key, is_read=at.lag is not None, is_position_known=found.is_target_read)
+    def _row(self, place: PlannedPartition | Absent, poll: _Polled) -> LagRow:
+        plan, found, now_s = poll.plan, poll.found, poll.now_s
+        source = place.on_source
+        key, at = plan.labels[source], found.of[source]
+        held_by, until_s = poll.held.get(source, ""), found.replicated_until_s.get(source)
+        is_read = at.lag is not None
+        polled = self._judge.status(key, is_read=is_read, now_s=now_s, last_report_s=poll.last_report_s)
+        status = _status_in_plan(polled, place, held_by)
+        pace = self._judge.pace(key, is_read=is_read, is_position_known=found.is_target_read)
         return LagRow(
             group=plan.name,
             cluster=plan.source,
@@ -148,7 +141,7 @@ class FlowLag:
             partition=place.partition,
             offset=at.position,
             log_end=at.log_end,
-            owner=owner,
+            owner=poll.owner,
             is_flow=True,
             remote_topic=place.remote_topic,
             offsets=_offsets_of(place),

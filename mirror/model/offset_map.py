@@ -95,7 +95,7 @@ class OffsetMap:
     def translate(self, source: int) -> int | None:
         """Return the target offset at which a consumer at source offset `source` resumes.
 
-        The result is never beyond a record that the consumer has not read: an offset in a gap, or beyond what is replicated,
+        The result never skips a record that the consumer has not read: an offset in a gap, or beyond the replicated records,
         becomes the target offset after the previous run. None before the first run: that part is unknown.
         """
         return _across(self._sources, self._targets, self._counts, source)

@@ -206,7 +206,7 @@ class FetchState:
         self.is_hot = False
 
     def start_over(self) -> None:
-        """Forget what fetches have shown: the topic is another one, or its position was set anew."""
+        """Forget the state from earlier fetches: the topic was replaced, or the position was set."""
         self.high_watermark, self.truncated_to = -1, None
 
 

@@ -252,7 +252,7 @@ class _Rehearsal:
                 self.canary.stop_writing()
             elif step is Step.GROUPS:
                 self.canary.stop_reading()
-            elif step is Step.PAUSE:  # the groups have been moved by now
+            elif step is Step.PAUSE:  # before this step, the groups were moved
                 self.canary.read_on(scope.target.alias, back.consumer, _topics_there(scope))
 
         self.how.say(f"{kind.value} {scope.flow.name}")

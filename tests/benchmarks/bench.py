@@ -26,7 +26,7 @@ from tests.benchmarks import peers, switching
 from tests.benchmarks.limit import limit
 from tests.benchmarks.options import SWITCH, bench_parser
 from tests.benchmarks.processes import Meter
-from tests.integration.records import create
+from tests.integration.records import await_created, create
 
 SIDES = ("ours", "mm2")
 LIMIT = "limit"  # beside case 1: bare clients, and no mirror
@@ -275,7 +275,7 @@ class Bench:
         topics = case.topics_of(topic)
         for name in topics:
             create(self.source, name, case.partitions)
-        self._await_topics(*topics, on=self.source)  # a producer gives a record up whose topic it is not shown
+        await_created(self.source, topics)  # a producer discards a record if the broker does not show its topic
         producer = Producer(
             {
                 "bootstrap.servers": self.source.bootstrap,
@@ -381,13 +381,12 @@ class Bench:
         ends = admin.end_offsets(places, read_committed=case.is_exactly_once)
         return sum(ends.values())
 
-    def _await_topics(self, *topics: str, on: Broker | None = None) -> None:
-        cluster = on or self.target
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    def _await_topics(self, *topics: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.target.bootstrap})
         deadline = time.monotonic() + FINISH_WITHIN_S
         while missing := set(topics) - admin.list_topics(timeout=10).topics.keys():
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{min(missing)} did not appear on {cluster.name} within {FINISH_WITHIN_S:.0f} s")
+                raise RuntimeError(f"{min(missing)} did not appear on the target within {FINISH_WITHIN_S:.0f} s")
             time.sleep(0.05)
 
     def _backlog(self, case: Case, topic: str, meter: Meter, began: float) -> dict[str, float]:

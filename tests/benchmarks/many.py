@@ -23,7 +23,7 @@ from mirror.errors import ClusterUnavailable
 from mirror.kafka.cluster import Cluster
 from tests.benchmarks import peers
 from tests.benchmarks.processes import Meter
-from tests.waiting import eventually
+from tests.integration.records import await_created
 
 SIZES = (100, 2_000, 10_000)
 PER_TOPIC = 20
@@ -51,14 +51,7 @@ class Many:
         names = [f"many-{n:05d}" for n in range(partitions // PER_TOPIC)]
         for at in range(0, len(names), CREATED_AT_ONCE):
             self._create(names[at : at + CREATED_AT_ONCE])
-        self._await_created(set(names))
-
-    def _await_created(self, names: set[str]) -> None:
-        """Wait until the source shows all topics: those that come late would be new ones to the appliance."""
-        admin = Cluster("source", {"bootstrap.servers": self.source.bootstrap})
-        eventually(
-            lambda: names <= admin.topics().keys(), within_s=60, because="the source shows all topics", every_s=0.5
-        )
+        await_created(self.source, names)  # topics that appear later would be new ones to the process
 
     def _create(self, names: list[str]) -> None:
         for done in self._admin.create_topics([NewTopic(name, PER_TOPIC) for name in names]).values():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import product
 from typing import Any
@@ -57,6 +57,17 @@ def create(cluster: Any, topic: str, partitions: int = 1, *, replicas: int = 1, 
                 raise
         return
     raise AssertionError(f"{topic} was not created on {cluster.name} by {PATIENCE} clients, for 30 s each")
+
+
+def await_created(cluster: Any, topics: Collection[str]) -> None:
+    """Wait until a cluster shows all topics."""
+    admin = Cluster(cluster.name, {"bootstrap.servers": cluster.bootstrap})
+    eventually(
+        lambda: set(topics) <= admin.topics().keys(),
+        within_s=60,
+        because=f"{cluster.name} shows all topics",
+        every_s=0.5,
+    )
 
 
 def commit(cluster: Any, group: str, topic: str, offset: int, partition: int = 0) -> None:

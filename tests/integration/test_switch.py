@@ -361,8 +361,8 @@ def test_blockers_of_a_switch_are_named_and_an_abort_reverts_it(tmp_path, topic)
             followed(first, "  still written:")
             second = clusters.run("switch", FLOW, "--yes", "--fence", "none")
             assert second.returncode == 2
-            assert "is running" in second.stderr
-            assert "Wait until it ends." in second.stderr
+            assert " is running " in second.stderr
+            assert f" of {FLOW}. Wait until it ends." in second.stderr
             ended(first, by_force=True)
         assert clusters.run("switch", FLOW, "--abort").returncode == 0
         (run,) = json.loads(clusters.run("switches", FLOW, "--json").stdout)["runs"]

@@ -201,7 +201,7 @@ def test_an_answer_that_came_while_the_loop_stood_still_is_read(new_loop):
             client, asked, before = loop.run_until_complete(asks())
             while server.broker.answers == before:
                 REAL_WAIT(0.01)
-            REAL_WAIT(0.3)  # the answer has come, the time for it passes, and the loop stands still
+            REAL_WAIT(0.3)  # the response has come, its time limit passes, and the loop does not run
             assert loop.run_until_complete(asked).producer_id == 7
             loop.run_until_complete(client.close())
         finally:

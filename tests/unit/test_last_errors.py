@@ -40,15 +40,15 @@ def test_the_newest_are_first_and_the_oldest_are_forgotten():
 def test_a_poll_without_lag_ends_a_pause_that_the_last_window_did_not_have():
     errors = LastErrors()
     errors.record(PLACE, "no leader", 1.0)
-    assert not errors.await_polls
+    assert not errors.awaits_poll
     errors.end({PLACE}, 2.0)
     assert parsed(errors.text())[0].until_s is None
     errors.record_none(PLACE, 3.0, has_copied=False)
-    assert errors.await_polls
+    assert errors.awaits_poll
     errors.end(set(), 4.0)
     assert parsed(errors.text())[0].until_s is None
     errors.end({PLACE}, 5.0)
-    assert (parsed(errors.text())[0].until_s, errors.await_polls) == (5.0, False)
+    assert (parsed(errors.text())[0].until_s, errors.awaits_poll) == (5.0, False)
 
 
 def test_the_pause_of_a_partition_that_left_its_flow_has_ended():
