@@ -6,8 +6,9 @@ Alerts and dashboards link to it.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import streamlit as st
 
@@ -15,6 +16,7 @@ from app.inspection import watch
 from app.links import of_row
 from app.session import ROW_HEIGHT, columns, live, search_field, with_sparklines
 from app.tables import narrowed, totals
+from app.watch import Watch
 from metrics.lag_row import LagRow
 from metrics.partition_status import Status
 from mirror.lag.flow_summary import worst_first
@@ -40,7 +42,9 @@ def page() -> None:
     """Draw the page."""
     st.title("Partitions", anchor=False)
     _filters(watch().latest())
-    live(_draw)
+    chosen = _chosen()
+    live(partial(_draw, chosen))
+    _exports(watch(), chosen)
 
 
 def _filters(snapshot: Snapshot) -> None:
@@ -66,20 +70,38 @@ def _filters(snapshot: Snapshot) -> None:
         st.toggle("Only lagging", key="only_lagging", bind="query-params")
 
 
-def _draw(snapshot: Snapshot) -> None:
+class Chosen(NamedTuple):
+    """The filters and the order that the viewer has chosen."""
+
+    texts: Mapping[str, str]
+    status: str
+    only_lagging: bool
+    sort: str
+    lines: str
+
+    def rows(self, snapshot: Snapshot) -> list[LagRow]:
+        """Return the rows of a snapshot that match, in order."""
+        rows = worst_first(narrowed(snapshot.rows, **self.texts, status=self.status, only_lagging=self.only_lagging))
+        if order := ORDERS[self.sort]:
+            rows.sort(key=order)
+        return rows
+
+
+def _chosen() -> Chosen:
     state, given = st.session_state, st.query_params
-    rows = worst_first(
-        narrowed(
-            snapshot.rows,
-            **{name: str(state.get(name) or given.get(name) or "") for name in TEXTS},
-            status=state.get("status") or "",
-            only_lagging=bool(state.get("only_lagging")),
-        )
+    return Chosen(
+        texts={name: str(state.get(name) or given.get(name) or "") for name in TEXTS},
+        status=state.get("status") or "",
+        only_lagging=bool(state.get("only_lagging")),
+        sort=state.get("sort") or "status",
+        lines=state.get("lines") or "partitions",
     )
-    if order := ORDERS[state.get("sort") or "status"]:
-        rows.sort(key=order)
+
+
+def _draw(chosen: Chosen, snapshot: Snapshot) -> None:
+    rows = chosen.rows(snapshot)
     st.caption(f"{len(rows):,} of {len(snapshot.rows):,} rows")
-    by = LINES[state.get("lines") or "partitions"]
+    by = LINES[chosen.lines]
     if by is None:
         _rows(rows)
     else:
@@ -91,7 +113,6 @@ def _draw(snapshot: Snapshot) -> None:
             row_height=ROW_HEIGHT,
             alt="Totals of the selected rows, worst first",
         )
-    _exports(snapshot, rows)
 
 
 def _descending(value: float | None) -> float:
@@ -116,14 +137,22 @@ def _rows(rows: Sequence[LagRow]) -> None:
             st.link_button("Why? Details of the selected partition", of_row(rows[number]), icon=":material/search:")
 
 
-def _exports(snapshot: Snapshot, rows: Sequence[LagRow]) -> None:
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    texts: tuple[tuple[str, str, str, Callable[[], str]], ...] = (
-        ("CSV", "csv", "text/csv", lambda: csv_text(rows)),
-        ("JSON", "json", "application/json", lambda: json_text(snapshot, rows)),
-        ("Text", "txt", "text/plain", lambda: checker_text(rows)),
-    )
+def _exports(watched: Watch, chosen: Chosen) -> None:
+    """Draw a button for each format; a click exports the newest rows.
+
+    They are not drawn again with the rows: Streamlit refuses a click on a button that it has replaced meanwhile.
+    """
+    texts: dict[str, tuple[str, str, Callable[[Snapshot], str]]] = {
+        "CSV": ("lag.csv", "text/csv", lambda snapshot: csv_text(chosen.rows(snapshot))),
+        "JSON": ("lag.json", "application/json", lambda snapshot: json_text(snapshot, chosen.rows(snapshot))),
+        "Text": ("lag.txt", "text/plain", lambda snapshot: checker_text(chosen.rows(snapshot))),
+    }
     with st.container(horizontal=True):
-        for label, suffix, mime, text in texts:
-            # A callable: the text of ten thousand rows is created on a click, not at each refresh.
-            st.download_button(label, text, f"lag-{stamp}.{suffix}", mime, on_click="ignore", key=f"export_{suffix}")
+        for label, (name, mime, text) in texts.items():
+            # A callable: the text of ten thousand rows is created on a click.
+            newest = partial(_newest, watched, text)
+            st.download_button(label, newest, name, mime, on_click="ignore", key=f"export_{label}")
+
+
+def _newest(watched: Watch, text: Callable[[Snapshot], str]) -> str:
+    return text(watched.latest())

@@ -1,7 +1,7 @@
 """Keep an offset map's newest runs with the position until the map's topic has them. Pure.
 
 Position and tail are committed together, so both are known after any crash. The tail of a steady partition is one run that
-grows. The topic is written once a minute, or when a tail becomes long.
+grows. The topic is written after a partition's first batch, then once a minute, or when a tail becomes long.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST = 3_500  # brokers refuse metadata above 4,096 characters by default
 class Tail:
     """The runs that the map's topic lacks, and the run before them, which may grow."""
 
-    __slots__ = ("_begins_at", "is_unsaved", "runs")
+    __slots__ = ("_begins_at", "is_new", "is_unsaved", "runs")
 
     def __init__(self, text: str = "", *, begins_at: int | None = None) -> None:
         """Parse a tail; an invalid text means that nothing is known.
@@ -30,6 +30,7 @@ class Tail:
             begins_at: Source offset where replication starts now: no record from there on is missing. None if it continues.
         """
         self._begins_at = begins_at
+        self.is_new = not text  # the topic has no run of the partition yet, as far as the position shows
         self.is_unsaved = text.endswith(UNSAVED)
         try:
             self.runs = OffsetMap.parse(text.removesuffix(UNSAVED))
@@ -78,7 +79,7 @@ class Tail:
 
     def moved(self, until: OffsetRun) -> None:
         """Drop the runs that are in the topic now: all runs before `until`, the newest run written."""
-        self.is_unsaved = self.runs.last != until
+        self.is_new, self.is_unsaved = False, self.runs.last != until
         newer = sum(1 for run in self.runs if run.source >= until.source)
         self.runs.keep_newest(max(1, newer))
 

@@ -130,7 +130,9 @@ class PositionCommits:
             partition.rewrite_position()
 
     async def move_tails(self, target: Target) -> None:
-        """Write long tails to the map's topic; once a minute, write all that have grown.
+        """Write new and long tails to the map's topic; once a minute, all grown ones.
+
+        If an operator deletes the group, only the topic shows that a partition has begun.
 
         Raises:
             KafkaError: the target refuses the write; the tails stay in the position metadata.
@@ -143,7 +145,7 @@ class PositionCommits:
             for p in self._partitions
             if (is_due or p.acked != p.committed)
             and (last := p.tail.runs.last) is not None
-            and (p.tail.is_long or (is_due and p.tail.is_unsaved))
+            and (p.tail.is_new or p.tail.is_long or (is_due and p.tail.is_unsaved))
         ]
         topic = self._plan.offset_map_topic
         if not growing or not target.knows(topic, 0):

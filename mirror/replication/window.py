@@ -68,10 +68,7 @@ async def serve(plan: FlowPlan, window: Window, state: WorkerState) -> Served:
             if running.exception() is not None:
                 # The loop of the next window must not send batches of this one.
                 await connections.forget(plan.name)
-            served = await running
-            if served.slot is not None:
-                state.served.add(plan.name)
-            return served
+            return await running
         log.warning("%s: slot %d hung past its window and was given up", plan.name, window.slot)
         if (found := connections.find(plan.name)) is not None:
             found.abort()
@@ -208,7 +205,7 @@ class FlowWindow:
             await self._leased.release(target)
         if not self._status.may_write:
             return False
-        found, forgotten = await _with_forgotten(plan, target, found, self._lease, self._state)
+        found, forgotten = await _with_forgotten(plan, target, found, self._lease)
         self._paused = Paused.parse(found.get(plan.paused_key, (0, ""))[1])
         self._place(found, forgotten)
         if connections.both_ways is not None:
@@ -427,7 +424,7 @@ async def next_commit(has_numbers: asyncio.Event, at_most_s: float) -> None:
 
 
 async def _with_forgotten(
-    plan: FlowPlan, target: Target, found: Offsets, lease: Lease, state: WorkerState
+    plan: FlowPlan, target: Target, found: Offsets, lease: Lease
 ) -> tuple[Offsets, set[TopicPartition]]:
     """Return offsets, completed from the offset map, and the partitions whose offsets were missing.
 
@@ -440,7 +437,7 @@ async def _with_forgotten(
     known, has_run = await recalled(plan, lacking, knows_paused=plan.paused_key in found)
     if plan.paused_key in known:  # the next window need not search for it
         await target.commit(plan.group, {plan.paused_key: known[plan.paused_key]})
-    is_new = plan.name not in state.served and lease.is_of_new_flow and not has_run
+    is_new = lease.is_of_new_flow and not has_run
     return {**found, **known}, set() if is_new else {p.on_source for p in lacking}
 
 

@@ -17,10 +17,8 @@ class WorkerState:
         connections: The clients of each flow.
         logged_reasons: The reasons that this process has logged for paused partitions.
         newest_gaps: The last gap of each partition that this process wrote into the ledger.
-        served: The flows that this process has replicated.
     """
 
     connections: ConnectionRegistry = field(default_factory=ConnectionRegistry)
     logged_reasons: LoggedReasons = field(default_factory=LoggedReasons)
     newest_gaps: NewestGaps = field(default_factory=dict)
-    served: set[str] = field(default_factory=set)

@@ -88,3 +88,21 @@ def test_a_flow_whose_positions_and_leases_are_all_expired_copies_no_record_agai
         stage.world.run_for(10)
         outcome = calm(stage, 1, mode)
         assert outcome.is_good, outcome
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_group_that_is_deleted_in_the_first_seconds_of_a_flow_makes_no_record_come_again(mode, seed):
+    """Another process cannot remember that the flow has run: the offset map of the first batch shows it."""
+    stage = Stage(seed, mode)
+    with staged(stage):
+        first = stage.start("folder1", slots=1)
+        stage.is_writing = True
+        stage.write((0.02, 0.1))
+        stage.world.run_for(stage.dice.uniform(5, 10))
+        first.kill()
+        stage.target.group(stage.plan.group).offsets.clear()
+        stage.start("folder1", slots=1)
+        stage.world.run_for(10)
+        outcome = calm(stage, seed, mode)
+        assert outcome.is_good, outcome

@@ -36,6 +36,15 @@ def test_a_tail_continues_where_the_window_before_left_it():
     assert Tail(tail.text()).is_unsaved
 
 
+def test_a_tail_is_new_until_the_topic_has_its_first_run():
+    tail = Tail(begins_at=0)
+    tail.acknowledged([OffsetRun(0, 0, 5)], base=0)
+    assert tail.is_new
+    assert not Tail(tail.text()).is_new, "it was written with the first position"
+    tail.moved(tail.runs.last)
+    assert not tail.is_new
+
+
 def test_text_of_another_version_is_a_tail_that_knows_nothing():
     tail = Tail("{}")
     tail.acknowledged([OffsetRun(5, 0, 1)], base=3)
