@@ -96,8 +96,11 @@ def _marks(marks: pd.DataFrame) -> list[altair.Chart]:
 
 
 def _time(name: str) -> altair.X:
-    hours_and_minutes = "timeFormat(datum.value, seconds(datum.value) ? ':%S' : '%H:%M')"  # 10:00, not 10 AM
-    return altair.X(name, type="temporal", title=None, axis=altair.Axis(labelExpr=hours_and_minutes))
+    is_midnight = "hours(datum.value) + minutes(datum.value) == 0"
+    label = (
+        f"timeFormat(datum.value, seconds(datum.value) ? ':%S' : {is_midnight} ? '%b %d' : '%H:%M')"  # 10:00, not 10 AM
+    )
+    return altair.X(name, type="temporal", title=None, axis=altair.Axis(labelExpr=label))
 
 
 def _own_axis(name: str, title: str) -> altair.Y:
@@ -115,7 +118,7 @@ def timeline(frame: pd.DataFrame, *, description: str) -> None:
         altair.Chart(shown, description=description)
         .mark_bar(aria=False, cornerRadius=2, height=14, minBandSize=3, stroke=TONES["pending"])
         .encode(
-            x=altair.X("from", type="temporal", title=None),
+            x=_time("from"),
             x2="to",
             y=altair.Y("line", type="nominal", title=None, sort=list(dict.fromkeys(shown["line"]))),
             color=altair.Color(

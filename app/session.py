@@ -116,7 +116,12 @@ def with_sparklines(rows: Sequence[LagRow]) -> pd.DataFrame:
     if len(rows) > SPARKLINES:
         return table(rows).drop(columns="Last hour")
     trends = watch().row_trends
-    return table(rows, lambda row: [minute.lag for minute in trends.of(row)])
+    return table(rows, lambda row: sparkline([minute.lag for minute in trends.of(row)]))
+
+
+def sparkline(values: list[int]) -> list[int]:
+    """Return the values to draw: none for a single minute, whose area would fill the cell whatever its value."""
+    return values if len(values) > 1 else []
 
 
 def explained(rows: Sequence[LagRow], *, alt: str) -> None:

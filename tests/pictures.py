@@ -53,6 +53,7 @@ def picture_pages(browser: Browser) -> None:
         def picture(name: str, path: str = "/", **options: Any) -> None:
             _picture(browser, name, scene.inspector + path, **options)
 
+        picture("inspector-healthy")  # the inspector polls from its first page on
         time.sleep(LEVEL_S)
         picture("inspector-healthy")
         picture("inspector-lag", "/partitions")

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mirror.model.flow_plan import OFFSET_MAP_TOPIC
 from tests.simulation.cluster import Broker, Cluster
 from tests.simulation.log import PartitionLog
 from tests.simulation.process import Process
@@ -113,9 +114,15 @@ def _change_mode(stage: Stage) -> None:
 
 
 def _forget_positions(stage: Stage) -> None:
-    """Have the target forget positions: they expire one by one, or an operator deletes the group."""
+    """Have the target forget positions: they expire one by one or all at once, or an operator deletes the group."""
     group = stage.target.group(stage.plan.group)
-    chance = stage.dice.choice((0.3, 1.0))
+    chance = stage.dice.choice((0.3, 1.0, None))
+    if chance is None:
+        # Before the offset map has a record, nothing but the group shows that the flow has begun.
+        if stage.target.logs[OFFSET_MAP_TOPIC.format(source="A"), 0].end:
+            group.offsets.clear()  # with the leases
+            stage.world.note("the group is deleted")
+        return
     for place in list(group.offsets):
         if "internal" not in place[0] and stage.dice.random() < chance:
             del group.offsets[place]

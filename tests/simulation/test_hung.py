@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.scenario import SLOTS, Stage, calm, staged
+from tests.simulation.seeds import seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 ALL = frozenset(range(SLOTS))
 
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_slots_of_a_hung_worker_move_to_another_process_and_return(mode, seed):
     stage = Stage(seed, mode)
     with staged(stage):
@@ -31,7 +32,7 @@ def test_slots_of_a_hung_worker_move_to_another_process_and_return(mode, seed):
         assert outcome.is_good, outcome
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_a_process_that_is_alone_keeps_its_slots_though_a_worker_hangs(seed):
     stage = Stage(seed, "disabled")
     with staged(stage):

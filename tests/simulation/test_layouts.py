@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.scenario import Stage, calm, staged
+from tests.simulation.seeds import seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("slots", [(2, 1), (1, 3), (3, 2)], ids=str)
 def test_a_suspended_process_duplicates_nothing_after_a_takeover_with_other_slots(mode, seed, slots):
     stage = Stage(seed, mode)
@@ -48,7 +49,7 @@ def test_a_new_slot_finds_copied_records_after_positions_have_expired(mode):
         assert outcome.is_good, outcome
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 @pytest.mark.parametrize("slots", [(1, 3), (2, 1), (3, 2)], ids=str)
 @pytest.mark.parametrize("before", [True, False], ids=["exactly once", "at least once"])
 @pytest.mark.parametrize("after", [True, False], ids=["then exactly once", "then at least once"])
@@ -91,7 +92,7 @@ def test_a_flow_whose_positions_and_leases_are_all_expired_copies_no_record_agai
 
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_group_that_is_deleted_in_the_first_seconds_of_a_flow_makes_no_record_come_again(mode, seed):
     """Another process cannot remember that the flow has run: the offset map of the first batch shows it."""
     stage = Stage(seed, mode)

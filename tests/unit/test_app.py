@@ -20,7 +20,7 @@ from app.incidents import by_weight, incident_table
 from app.links import of_row
 from app.partition import past_of
 from app.past import HAPPENED, Event, Span
-from app.session import plain
+from app.session import plain, sparkline
 from app.tables import (
     board_link,
     differing_settings,
@@ -276,6 +276,11 @@ def test_the_lag_page_filters_by_the_parameters_of_its_address(monkeypatch):
         1,
         "45",
     )
+
+
+def test_one_minute_alone_draws_no_sparkline():
+    assert sparkline([7]) == []
+    assert sparkline([7, 0]) == [7, 0]
 
 
 def test_the_order_of_rows_is_in_the_address(monkeypatch):
