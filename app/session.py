@@ -120,7 +120,7 @@ def with_sparklines(rows: Sequence[LagRow]) -> pd.DataFrame:
 
 
 def sparkline(values: list[int]) -> list[int]:
-    """Return the values to draw: none for a single minute, whose area would fill the cell whatever its value."""
+    """Return the values to draw: none for a single minute, which would fill the whole cell."""
     return values if len(values) > 1 else []
 
 
