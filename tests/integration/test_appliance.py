@@ -104,7 +104,7 @@ def test_records_metrics_growth_stop_and_kill(primary, backup, topic, tmp_path: 
         appliance.start()
         eventually(lag_is_zero(appliance, topic, 1, end=300), within_s=60, because="nothing is lost after kill -9")
         assert equal(primary, backup, topic, other, new) == 3900
-        assert "Traceback" not in appliance.log.read_text()
+        assert "Traceback" not in appliance.logged()
 
 
 def alive(pids: list[int]) -> list[int]:

@@ -57,7 +57,7 @@ def mirror(primary, backup, tmp_path_factory) -> Iterator[RunningAppliance]:
         extra=BACK,
     ) as appliance:
         yield appliance
-    assert "Traceback" not in appliance.log.read_text()
+    assert "Traceback" not in appliance.logged()
 
 
 @pytest.fixture

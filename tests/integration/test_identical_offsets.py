@@ -39,7 +39,7 @@ def mirror(primary, backup, tmp_path_factory, isolation) -> Iterator[RunningAppl
         extra=IDENTICAL.format(isolation),
     ) as appliance:
         yield appliance
-    assert "Traceback" not in appliance.log.read_text()
+    assert "Traceback" not in appliance.logged()
 
 
 @pytest.fixture

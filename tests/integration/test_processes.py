@@ -17,14 +17,14 @@ import pytest
 
 from tests.integration.appliance import WINDOW_S, RunningAppliance, signal_all
 from tests.integration.records import create, differences, end_offset, load
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.separate]
 
 PARTITIONS = 4
 SLOTS = "mirror.slots = 2\ntasks.max = 4\n"
 ONCE = "backup.exactly.once.source.support = enabled\n"
-TAKEN_OVER_S = 75.0  # 25 on a quiet machine: a session of 6 s, the assignment, a runner that is taken for dead
+TAKEN_OVER_S = PATIENCE * 25.0  # a session of 6 s, the assignment, a runner that is taken for dead
 
 
 @pytest.fixture
