@@ -209,6 +209,7 @@ def test_axe_finds_no_fault_of_wcag_a_or_aa(app, chromium, name, scheme):
     assert found == []
 
 
+@pytest.mark.usefixtures("app")  # it creates the topics
 def test_a_fleet_opens_the_pages_of_each_mirror(chromium, primary, backup, tmp_path):
     """Two settings files of one directory: the first page has both, and a line opens the pages of its file."""
     for name, topics in (("eu", "browser-orders"), ("us", "browser-payments")):
