@@ -97,9 +97,8 @@ def _marks(marks: pd.DataFrame) -> list[altair.Chart]:
 
 def _time(name: str) -> altair.X:
     is_midnight = "hours(datum.value) + minutes(datum.value) == 0"
-    label = (
-        f"timeFormat(datum.value, seconds(datum.value) ? ':%S' : {is_midnight} ? '%b %d' : '%H:%M')"  # 10:00, not 10 AM
-    )
+    format_of = f"seconds(datum.value) ? ':%S' : {is_midnight} ? '%b %d' : '%H:%M'"  # 10:00, not 10 AM
+    label = f"timeFormat(datum.value, {format_of})"
     return altair.X(name, type="temporal", title=None, axis=altair.Axis(labelExpr=label))
 
 

@@ -36,6 +36,12 @@ ORDERS: dict[str, Callable[[LagRow], float] | None] = {
     "time lag": lambda row: _descending(row.lag_seconds),
     "in/s": lambda row: _descending(row.written_per_s),
 }
+# Of the exported files: name, type and text.
+FORMATS: dict[str, tuple[str, str, Callable[[Snapshot, list[LagRow]], str]]] = {
+    "CSV": ("lag.csv", "text/csv", lambda _, rows: csv_text(rows)),
+    "JSON": ("lag.json", "application/json", json_text),
+    "Text": ("lag.txt", "text/plain", lambda _, rows: checker_text(rows)),
+}
 
 
 def page() -> None:
@@ -142,17 +148,13 @@ def _exports(watched: Watch, chosen: Chosen) -> None:
 
     They are not drawn again with the rows: Streamlit refuses a click on a button that it has replaced meanwhile.
     """
-    texts: dict[str, tuple[str, str, Callable[[Snapshot], str]]] = {
-        "CSV": ("lag.csv", "text/csv", lambda snapshot: csv_text(chosen.rows(snapshot))),
-        "JSON": ("lag.json", "application/json", lambda snapshot: json_text(snapshot, chosen.rows(snapshot))),
-        "Text": ("lag.txt", "text/plain", lambda snapshot: checker_text(chosen.rows(snapshot))),
-    }
     with st.container(horizontal=True):
-        for label, (name, mime, text) in texts.items():
+        for label, (name, mime, text) in FORMATS.items():
             # A callable: the text of ten thousand rows is created on a click.
-            newest = partial(_newest, watched, text)
-            st.download_button(label, newest, name, mime, on_click="ignore", key=f"export_{label}")
+            exported = partial(_exported, text, watched, chosen)
+            st.download_button(label, exported, name, mime, on_click="ignore", key=f"export_{label}")
 
 
-def _newest(watched: Watch, text: Callable[[Snapshot], str]) -> str:
-    return text(watched.latest())
+def _exported(text: Callable[[Snapshot, list[LagRow]], str], watched: Watch, chosen: Chosen) -> str:
+    snapshot = watched.latest()
+    return text(snapshot, chosen.rows(snapshot))

@@ -222,8 +222,9 @@ def test_a_fleet_opens_the_pages_of_each_mirror(chromium, primary, backup, tmp_p
         page.set_default_timeout(SOON_MS)
         visit(page, address)
         shows(page, "2 of 2 flows of 2 mirrors")
-        # While a page is drawn again, its old elements are dim.
-        eventually(lambda: not faults_of(page), within_s=10, because="a page that stands still has no fault", every_s=1)
+        visit(page, f"{address}/?refresh=off")  # a refresh would dim the old elements
+        page.wait_for_function(SETTLED)
+        assert faults_of(page) == []
         page.get_by_role("link", name=re.compile("primary->backup us")).click()
         shows(page, "browser-payments-0")
         expect(page).to_have_url(re.compile(r"/overview\?mirror=us"))
