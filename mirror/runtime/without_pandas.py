@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
@@ -28,3 +29,9 @@ def leave_out_pandas() -> None:
     second at the start.
     """
     sys.meta_path[:] = [_Finder if finder is PathFinder else finder for finder in sys.meta_path]
+
+
+if __name__ == "__main__":  # python -m mirror.runtime.without_pandas MODULE ARGUMENTS: as python -m MODULE ARGUMENTS
+    leave_out_pandas()
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -19,7 +19,7 @@ from mirror.checkpoints.plan import CheckpointPlan
 from mirror.kafka.errors import KafkaError
 from mirror.policy.java_regex import SlowPattern
 from mirror.runtime.logs import describe, hang_up_quietly, level_once, log_to_stderr
-from mirror.spark.plans import read_plan
+from mirror.spark.plan_file import read_plan
 
 NAME = "kafka-checkpoints"
 WITHIN_S = 45.0

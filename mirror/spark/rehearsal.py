@@ -10,7 +10,7 @@ from metrics.recorder import Recorder
 from mirror.runtime.class_archive import ClassArchive
 from mirror.runtime.state_folder import StateFolder
 from mirror.spark.engine import SparkEngine
-from mirror.spark.plans import Plan, write_plan
+from mirror.spark.plan_file import Plan, write_plan
 
 LANES, WINDOW_MS = 2, 1000
 RUNS_S = 5.0  # some windows of each lane, which load everything that a micro-batch needs

@@ -15,7 +15,7 @@ from metrics.reports import WindowReport, schema_of
 from mirror.model.flow_plan import FlowPlan, Window, next_window
 from mirror.runtime.logs import hang_up_quietly
 from mirror.runtime.state_folder import StateFolder
-from mirror.spark.plans import PlanFile
+from mirror.spark.plan_file import PlanFile
 
 NAME = "kafka-replication"
 AHEAD_S = 1.0  # how long before its start a window is planned: Spark's planning plus a task's warm-up

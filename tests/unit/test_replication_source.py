@@ -7,7 +7,7 @@ import time
 import pytest
 
 from mirror.model.flow_plan import FlowPlan, PlannedPartition, window_at
-from mirror.spark.plans import Plan, write_plan
+from mirror.spark.plan_file import Plan, write_plan
 from mirror.spark.replication_source import AHEAD_S, LaneReader
 
 WINDOW_MS = 2000
