@@ -57,7 +57,11 @@ def _one(row: LagRow, polled_s: float) -> None:
     st.write(f"**Why:** {plain(row.reason) or 'not known yet'}. {row.status.name} means: {MEANING[row.status]}.")
     _numbers(row)
     if row.lag_seconds:
-        st.write(f"The first unreplicated record was written at {utc(polled_s - row.lag_seconds)}.")
+        written = utc(polled_s - row.lag_seconds)
+        record = (
+            "first unreplicated record was written at" if row.is_flow else "group's next record was written at about"
+        )
+        st.write(f"The {record} {written}.")
     errors = _errors() if row.is_flow else []
     _last_error(row, errors)
     _next_step(row, errors)

@@ -102,7 +102,12 @@ def columns(*, is_linked: bool = False) -> dict[str, Any]:
         "Why (worst)": text("Why (worst)", width=480),
         **{name: number(name, width=90) for name in ("Partitions", "Lagging")},
         **{name: number(name, format="localized", width=100) for name in ("Lag", "Offset", "Log end")},
-        "Time lag s": number("Time lag s", format="%.1f", width=90, help="Wait of the first unreplicated record"),
+        "Time lag s": number(
+            "Time lag s",
+            format="%.1f",
+            width=90,
+            help="Wait of the first unreplicated record; of other groups, estimated",
+        ),
         "In/s": number("In/s", format="%.1f", width=90, help="Records written per second"),
         "Out/s": number("Out/s", format="%.1f", width=90, help="Records replicated or read per second"),
     }

@@ -31,7 +31,8 @@ class LagRow:
     owner: str = ""  # member that reads the partition; for a flow, the address of its process
     is_flow: bool = False
     remote_topic: str = ""  # for a flow: the topic's name on the target
-    lag_seconds: float | None = None  # how long the first unreplicated record had waited at the poll
+    # how long the first unreplicated record had waited at the poll; for another group, an estimate for its next record
+    lag_seconds: float | None = None
     status: Status = Status.UNKNOWN
     reason: str = ""
     records_per_s: float | None = None  # how fast the offset grows

@@ -27,6 +27,7 @@ from mirror.lag.flow_lag import SETTLES_S, FlowLag
 from mirror.lag.flow_offsets import FlowOffsets, PartitionOffsets, Positions, joined
 from mirror.lag.judgement import HISTORY_AGE_S, Judge
 from mirror.lag.leader_changes import LeaderChange, LeaderChanges
+from mirror.lag.log_end_times import LogEndTimes
 from mirror.lag.polls import BoundedPoll
 from mirror.lag.problems import problem
 from mirror.lag.snapshot import Snapshot
@@ -261,6 +262,7 @@ class InspectedGroups:
 
     def __post_init__(self) -> None:
         self._rows: list[LagRow] = []
+        self._ends: dict[TopicPartition, LogEndTimes] = {}
 
     def read(self, poll: BoundedPoll) -> list[LagRow]:
         """Return a row per group and partition."""
@@ -270,6 +272,9 @@ class InspectedGroups:
         warn_of_left_out(groups, self.cluster.alias, self.hidden)
         places = sorted({place for group in groups for place in (*group.offsets, *group.owners)})
         ends = poll.response(self.cluster, lambda: self.cluster.end_offsets(places)) or {}
+        self._ends = {place: self._ends.get(place) or LogEndTimes() for place in places}
+        for place, end in ends.items():
+            self._ends[place].record(end, poll.now_s)
         self._rows = [row for group in groups for row in self._of_group(group, ends, poll)]
         return self._rows
 
@@ -284,10 +289,17 @@ class InspectedGroups:
                 offset=at.position,
                 log_end=at.log_end,
                 owner=group.owners.get(place, ""),
+                lag_seconds=self._time_lag_s(place, at),
             )
             self.judge.record(row.key, at, time_s=poll.now_s, position_s=poll.now_s)
             judged = self._judged(row, poll)
             yield judged if group.owners else _memberless(judged)
+
+    def _time_lag_s(self, place: TopicPartition, at: PartitionOffsets) -> float | None:
+        """Return the estimated time lag, None if unknown; `at`: as read by this poll."""
+        if at.position is None or at.log_end is None:
+            return None
+        return self._ends[place].time_lag_s(at.position)
 
     def _judged_again(self, row: LagRow, poll: BoundedPoll) -> LagRow:
         """Return a row of an earlier poll without the values that are unknown now."""

@@ -79,7 +79,7 @@ def cells(row: LagRow, before: Mapping[RowKey, int], samples: Sequence[Sample]) 
         "unknown" if row.lag is None else f"{row.lag:,}",
         change,
         blocks([sample.lag for sample in samples]),
-        duration(row.lag_seconds) or ("unknown" if row.is_flow else ""),
+        duration(row.lag_seconds) or "unknown",
         rate(row.written_per_s),
         rate(row.records_per_s),
         level_in(row),

@@ -92,7 +92,7 @@ def _checker(row: LagRow) -> tuple[str, ...]:
 
 def _ours(row: LagRow) -> tuple[str, ...]:
     rate = "" if row.records_per_s is None else f"{row.records_per_s:,.1f}"
-    waits = duration(row.lag_seconds) or ("unknown" if row.is_flow else "")  # not measured for other groups
+    waits = duration(row.lag_seconds) or "unknown"
     return row.cluster, waits, row.status.name, rate, level_in(row), row.offsets, row.reason
 
 

@@ -1,4 +1,4 @@
-"""Write the plan file of a process, and read it in the processes that plan windows.
+"""Write the plan file of a process, and read it where windows are planned.
 
 Such a process needs no Kafka client, so this module imports none: one that has loaded the clients takes 20 MiB more.
 """

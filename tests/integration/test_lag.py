@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from metrics.partition_status import Status
 from mirror.embedded import jars
@@ -69,6 +69,12 @@ def consuming(cluster, group: str, topic: str, *, count: int) -> Iterator[None]:
         yield
     finally:
         consumer.close()
+
+
+def commit(cluster, group: str, topic: str, offset: int) -> None:
+    """Set the offset of a group without members."""
+    with closing(Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})) as consumer:
+        consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
 
 
 def test_the_table_agrees_with_kafkas_own_tool(primary, backup, topic, tmp_path):
@@ -172,6 +178,42 @@ def test_rows_outlive_their_cluster_and_are_unknown_then(primary, topic, tmp_pat
         f"Cluster b at {target.bootstrap} does not respond. Positions of a->b are unknown."
     )
     assert "no answer" in problem.detail
+
+
+def test_the_time_lag_of_a_group_is_estimated_from_earlier_polls(primary, backup, topic, tmp_path):
+    from mirror.config.load import load
+    from mirror.lag.inspector import Inspector
+
+    create(primary, topic)
+    write(primary, topic, rows(10))
+    reads, is_late = f"reads-{topic}", f"late-{topic}"
+    commit(primary, reads, topic, 10)
+    commit(primary, is_late, topic, 3)
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        f"clusters = a, b\na.bootstrap.servers = {primary.bootstrap}\nb.bootstrap.servers = {backup.bootstrap}\n"
+        f"a->b.enabled = true\na->b.topics = {topic}\nmirror.state.dir = {tmp_path / 'state'}\n"
+    )
+    with closing(Inspector(load(file, options={}, targets=[]))) as inspector:
+
+        def polled() -> tuple[float, dict[str, tuple[int | None, float | None]]]:
+            found = inspector.poll()
+            return found.time_s, {row.group: (row.lag, row.lag_seconds) for row in found.rows if row.topic == topic}
+
+        first_s, groups = polled()
+        assert (groups[reads], groups[is_late]) == ((0, 0.0), (7, None))
+        write(primary, topic, rows(5, start=10))
+        second_s, groups = polled()
+        assert groups[reads] == (5, pytest.approx(second_s - first_s))
+        commit(primary, reads, topic, 12)  # two of the five, which count as written evenly between the two polls
+        third_s, groups = polled()
+        assert groups[reads] == (3, pytest.approx(third_s - first_s - 0.4 * (second_s - first_s)))
+        assert groups[is_late] == (12, None), "its next record was written before the first poll"
+        commit(primary, reads, topic, 15)
+        commit(primary, is_late, topic, 10)
+        fourth_s, groups = polled()
+        assert groups[reads] == (0, 0.0)
+        assert groups[is_late] == (5, pytest.approx(fourth_s - first_s))
 
 
 def test_lag_prints_the_last_known_rows_while_both_clusters_are_silent(topic, tmp_path):

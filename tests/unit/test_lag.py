@@ -46,7 +46,7 @@ def test_the_wide_table_has_time_lag_rate_and_reason():
     head, flow, new = (" ".join(line.split()) for line in wide_text([FLOW, NEW]).splitlines())
     assert head == "Group Topic Pid Offset logSize Lag Owner Cluster Time lag Status Records/s Caught up in Offsets Why"
     assert flow == "a->b orders 0 7 10 3 127.0.0.1:9404 a 90.0 s STALL 0.0 not at this rate stands still"
-    assert new == "shop orders 1 unknown 10 unknown none a UNKNOWN unknown"
+    assert new == "shop orders 1 unknown 10 unknown none a unknown UNKNOWN unknown"
 
 
 def test_the_wide_table_is_wrapped_to_the_terminal_without_loss():
@@ -68,7 +68,7 @@ a->b   orders    0        7       10        3  127.0.0.1:9404  a        90.0 s
                                                       while 3 records wait: the
                                                       target refuses them as too
                                                       large
-shop   orders    1  unknown       10  unknown  none            a
+shop   orders    1  unknown       10  unknown  none            a        unknown
     UNKNOWN             unknown
 """
     )
