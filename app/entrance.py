@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.starlette import App
 
 from app.api import ROUTES as API
-from app.inspection import mirrors, settings
+from app.inspection import mirrors, settings, start_pollers
 from app.moved import routes
 from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
 
@@ -39,6 +39,7 @@ class Login:
         return self._access.authorizes(given.decode("latin-1"))
 
 
+start_pollers()
 app = App(
     Path(__file__).with_name("main.py"),
     routes=[*API, *routes(is_fleet=len(mirrors()) > 1)],

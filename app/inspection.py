@@ -79,6 +79,13 @@ def mirrors() -> dict[str, Inspected]:
         return _mirrors()
 
 
+def start_pollers() -> None:
+    """Start the pollers of all mirrors: statuses and time lags need polls from before the first viewer."""
+    with _LOCK:
+        for mirror in _mirrors().values():
+            _ = mirror.watch
+
+
 def mirror_of(flow: str) -> str:
     """Return the name of the first mirror with a flow, "" without one."""
     found = mirrors().items()

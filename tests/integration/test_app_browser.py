@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -16,7 +18,7 @@ from mirror.embedded.ports import free_port
 from tests.certificates import identity
 from tests.integration.inspector import PAGES, SETTLED, SOON_MS, launched, needs_chromium, serving, visit
 from tests.integration.records import commit, create, rows, write
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.kafka, needs_chromium]
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -232,6 +234,15 @@ def test_a_fleet_opens_the_pages_of_each_mirror(chromium, primary, backup, tmp_p
         shows(page, " rows")
         expect(page).to_have_url(re.compile(r"mirror=us"))
         page.close()
+
+
+def test_polling_begins_with_the_app_and_not_with_its_first_viewer(tmp_path):
+    """At night, nobody has looked before: what depends on earlier polls must be known to the first viewer."""
+    with socket.create_server(("127.0.0.1", 0)) as cluster:
+        cluster.settimeout(PATIENCE * 30)
+        silent = SimpleNamespace(bootstrap=f"127.0.0.1:{cluster.getsockname()[1]}")
+        with serving(settings_of(tmp_path, silent, silent), tmp_path / "app.log"):
+            cluster.accept()[0].close()
 
 
 def test_a_protected_inspector_shows_nothing_without_the_login(app, chromium, primary, backup, tmp_path):

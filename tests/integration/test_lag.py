@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 
 from metrics.partition_status import Status
 from mirror.embedded import jars
@@ -21,7 +21,7 @@ from mirror.lag.inspector import CLUSTER_S
 from mirror.lag.leader_changes import NO_LEADER
 from mirror.runtime.java import java
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import await_replicated, create, differences, rows, write
+from tests.integration.records import await_replicated, commit, create, differences, rows, write
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
@@ -69,12 +69,6 @@ def consuming(cluster, group: str, topic: str, *, count: int) -> Iterator[None]:
         yield
     finally:
         consumer.close()
-
-
-def commit(cluster, group: str, topic: str, offset: int) -> None:
-    """Set the offset of a group without members."""
-    with closing(Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})) as consumer:
-        consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
 
 
 def test_the_table_agrees_with_kafkas_own_tool(primary, backup, topic, tmp_path):

@@ -59,6 +59,16 @@ def shown(monkeypatch, files):
     return opened
 
 
+def test_the_pollers_of_all_mirrors_start_together(monkeypatch, files):
+    polled = []
+    monkeypatch.setattr(inspection, "Inspector", lambda settings: settings.flows[0].name)
+    monkeypatch.setattr(inspection, "Watch", lambda inspector, **_: polled.append(inspector))
+    found = {each.name: inspection.Inspected(each) for each in given(files)}
+    monkeypatch.setattr(inspection, "_mirrors", lambda: found)
+    inspection.start_pollers()
+    assert polled == ["a->b", "a->c"]
+
+
 def given(*paths):
     return mirrors_of(mirror_arguments(parse_arguments(["app", *map(str, paths)])))
 
