@@ -36,11 +36,10 @@ def _draw() -> None:
 
 def _flows(inspected: dict[str, Inspected]) -> list[FleetFlow]:
     """Return the flows of all mirrors, worst first."""
-    watches = {name: each.watch for name, each in inspected.items()}  # the first viewer starts all, then waits for them
     until_s = time.monotonic() + FIRST_POLL_S
     found: list[FleetFlow] = []
-    for name, watch in watches.items():
-        snapshot = watch.latest(wait_s=max(0.0, until_s - time.monotonic()))
-        flows: Iterable[str] = (flow.name for flow in inspected[name].settings.flows)
-        found += fleet_of(name, flows, snapshot, watch.trend)
+    for name, each in inspected.items():
+        snapshot = each.watch.latest(wait_s=max(0.0, until_s - time.monotonic()))
+        flows: Iterable[str] = (flow.name for flow in each.settings.flows)
+        found += fleet_of(name, flows, snapshot, each.watch.trend)
     return sorted(found, key=lambda each: each.rank)
