@@ -240,8 +240,10 @@ def test_polling_begins_with_the_app_and_not_with_its_first_viewer(tmp_path):
     """At night, nobody has looked before: what depends on earlier polls must be known to the first viewer."""
     with socket.create_server(("127.0.0.1", 0)) as cluster:
         cluster.settimeout(PATIENCE * 30)
-        silent = SimpleNamespace(bootstrap=f"127.0.0.1:{cluster.getsockname()[1]}")
-        with serving(settings_of(tmp_path, silent, silent), tmp_path / "app.log"):
+        silent, gone = (
+            SimpleNamespace(bootstrap=f"127.0.0.1:{port}") for port in (cluster.getsockname()[1], free_port())
+        )
+        with serving(settings_of(tmp_path, silent, gone), tmp_path / "app.log"):
             cluster.accept()[0].close()
 
 
