@@ -25,8 +25,11 @@ class LogEndTimes:
         self._ends = array("q")
 
     def record(self, log_end: int, time_s: float) -> None:
-        """Keep the log end of a poll at `time_s` (epoch). A smaller one than before begins anew: the log is another one."""
-        if self._ends and log_end < self._ends[-1]:
+        """Keep the log end of a poll at `time_s` (epoch seconds).
+
+        Begin anew if the log has become shorter, and so is another one, or if the clock was set back.
+        """
+        if self._ends and (log_end < self._ends[-1] or time_s <= self._times_s[-1]):
             del self._times_s[:], self._ends[:]
         if len(self._ends) > 1 and self._ends[-2] == self._ends[-1] == log_end:
             self._times_s[-1] = time_s

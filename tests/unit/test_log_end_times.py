@@ -49,6 +49,12 @@ def test_a_shorter_log_begins_anew():
     assert times.time_lag_s(4) is None
 
 
+def test_a_clock_that_is_set_back_begins_anew():
+    times = polled((100.0, 10), (110.0, 20), (60.0, 30), (70.0, 40))
+    assert times.time_lag_s(30) == 10.0
+    assert times.time_lag_s(15) is None
+
+
 @given(bursts=st.lists(st.tuples(st.integers(0, 300), st.integers(0, 1000)), min_size=1, max_size=30))
 def test_an_estimate_is_off_by_a_poll_or_a_small_part_of_the_age(bursts):
     """However records arrive: `bursts` are silent polls, followed by polls with that many records each."""
