@@ -81,9 +81,8 @@ def mirrors() -> dict[str, Inspected]:
 
 def start_pollers() -> None:
     """Start the pollers of all mirrors: statuses and time lags need polls from before the first viewer."""
-    with _LOCK:
-        for mirror in _mirrors().values():
-            _ = mirror.watch
+    for mirror in mirrors().values():
+        _ = mirror.watch
 
 
 def mirror_of(flow: str) -> str:

@@ -58,10 +58,10 @@ def _one(row: LagRow, polled_s: float) -> None:
     _numbers(row)
     if row.lag_seconds:
         written = utc(polled_s - row.lag_seconds)
-        record = (
-            "first unreplicated record was written at" if row.is_flow else "group's next record was written at about"
-        )
-        st.write(f"The {record} {written}.")
+        if row.is_flow:
+            st.write(f"The first unreplicated record was written at {written}.")
+        else:
+            st.write(f"The group's next record was written at about {written}.")
     errors = _errors() if row.is_flow else []
     _last_error(row, errors)
     _next_step(row, errors)

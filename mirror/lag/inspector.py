@@ -262,7 +262,7 @@ class InspectedGroups:
 
     def __post_init__(self) -> None:
         self._rows: list[LagRow] = []
-        self._ends: dict[TopicPartition, LogEndTimes] = {}
+        self._end_times: dict[TopicPartition, LogEndTimes] = {}
 
     def read(self, poll: BoundedPoll) -> list[LagRow]:
         """Return a row per group and partition."""
@@ -272,9 +272,9 @@ class InspectedGroups:
         warn_of_left_out(groups, self.cluster.alias, self.hidden)
         places = sorted({place for group in groups for place in (*group.offsets, *group.owners)})
         ends = poll.response(self.cluster, lambda: self.cluster.end_offsets(places)) or {}
-        self._ends = {place: self._ends.get(place) or LogEndTimes() for place in places}
+        self._end_times = {place: self._end_times.get(place) or LogEndTimes() for place in places}
         for place, end in ends.items():
-            self._ends[place].record(end, poll.now_s)
+            self._end_times[place].record(end, poll.now_s)
         self._rows = [row for group in groups for row in self._of_group(group, ends, poll)]
         return self._rows
 
@@ -299,7 +299,7 @@ class InspectedGroups:
         """Return the estimated time lag, None if unknown; `at`: as read by this poll."""
         if at.position is None or at.log_end is None:
             return None
-        return self._ends[place].time_lag_s(at.position)
+        return self._end_times[place].time_lag_s(at.position)
 
     def _judged_again(self, row: LagRow, poll: BoundedPoll) -> LagRow:
         """Return a row of an earlier poll without the values that are unknown now."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from heapq import nsmallest
 
 POINTS = 128  # at most, per partition: 2 KiB
 LEFT_OUT = 32  # of them, when there are more
@@ -27,7 +28,7 @@ class LogEndTimes:
     def record(self, log_end: int, time_s: float) -> None:
         """Keep the log end of a poll at `time_s` (epoch seconds).
 
-        Begin anew if the log has become shorter, and so is another one, or if the clock was set back.
+        Forget the earlier points if the log is shorter than before (it was created again), or if the clock was set back.
         """
         if self._ends and (log_end < self._ends[-1] or time_s <= self._times_s[-1]):
             del self._times_s[:], self._ends[:]
@@ -46,8 +47,8 @@ class LogEndTimes:
         def gap(point: int) -> float:
             return (times_s[point + 1] - times_s[point - 1]) / (times_s[-1] - times_s[point])
 
-        for point in sorted(sorted(range(1, len(times_s) - 1, 2), key=gap)[:LEFT_OUT], reverse=True):
-            del self._times_s[point], self._ends[point]
+        for point in sorted(nsmallest(LEFT_OUT, range(1, len(times_s) - 1, 2), key=gap), reverse=True):
+            del times_s[point], self._ends[point]
 
     def time_lag_s(self, offset: int) -> float | None:
         """Return how long the record at `offset` had waited at the last poll, in seconds.

@@ -27,7 +27,7 @@ class Tracebacks:
 
 
 if __name__ == "__main__":
-    leave_out_pandas()
+    leave_out_pandas()  # python.sh has done so, but a Spark cluster has its own Python
     importlib.import_module("mirror.spark.replication_source")
     importlib.import_module(sys.argv[1])
     importlib.import_module("mirror.replication.worker")

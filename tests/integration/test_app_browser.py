@@ -237,7 +237,7 @@ def test_a_fleet_opens_the_pages_of_each_mirror(chromium, primary, backup, tmp_p
 
 
 def test_polling_begins_with_the_app_and_not_with_its_first_viewer(tmp_path):
-    """At night, nobody has looked before: what depends on earlier polls must be known to the first viewer."""
+    """The first viewer at night needs the results of earlier polls."""
     with socket.create_server(("127.0.0.1", 0)) as cluster:
         cluster.settimeout(PATIENCE * 30)
         silent, gone = (
