@@ -172,7 +172,7 @@ class TransactionalProducer(Producer):
         self._is_second = False  # whether the cluster uses the second version of the protocol
         self._held_up: list[_Delivery] = []  # batches that wait for the previous transaction to end, or for another id
         self._rotating: asyncio.Task[None] | None = None
-        self._held_up_s = 0.0
+        self._held_up_since_s: float | None = None  # the first time in this transaction
         self._has_appended = False  # a batch of the open transaction was appended, so the previous one has ended
 
     async def open(self, spare: int = 0, rotated: Rotated | None = None) -> None:
@@ -216,6 +216,7 @@ class TransactionalProducer(Producer):
         self._state = TransactionState.OPEN
         self._added.clear()
         self._has_group = self._has_appended = False
+        self._held_up_since_s = None
 
     async def enter(self, places: Collection[TopicPartition]) -> dict[TopicPartition, KafkaError]:
         """Add partitions without a batch to the open transaction; return the failed ones.
@@ -367,10 +368,9 @@ class TransactionalProducer(Producer):
         No batch of this transaction can be appended before the earlier one has ended.
         """
         now_s = self._loop.time()
-        stuck_s = self._coordinators.stuck_s
-        if now_s - self._held_up_s > 2 * stuck_s:
-            self._held_up_s = now_s  # the first failure in a row
-        if self._rotating is not None or now_s - self._held_up_s > stuck_s:
+        if self._held_up_since_s is None:
+            self._held_up_since_s = now_s
+        if self._rotating is not None or now_s - self._held_up_since_s > self._coordinators.stuck_s:
             self._held_up.append(delivery)
             if self._rotating is None:
                 self._rotating = self._loop.create_task(self._rotate_held_up())
@@ -396,8 +396,7 @@ class TransactionalProducer(Producer):
                 failure = error
             for queue in self._queues.values():
                 queue[0].sequence = -1  # the numbers of the new id start at 0
-        self._rotating = None
-        self._held_up_s = 0.0
+        self._rotating = self._held_up_since_s = None
         held_up, self._held_up = self._held_up, []
         for delivery in held_up:
             if failure is not None:

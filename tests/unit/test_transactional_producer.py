@@ -48,6 +48,7 @@ class Cluster(FakeClient):
         self.answers: dict[int, ErrorCode] = {}  # by partition: the error of a produce request
         self.denied: set[str] = set()
         self.stuck: set[str] = set()  # transactional ids whose last transaction does not end
+        self.busy = 0  # requests refused before the last transaction has ended
         self.epochs: dict[str, int] = defaultdict(lambda: -1)
         self.open: dict[str, set[tuple[str, int]]] = defaultdict(set)
         self.ended: list[tuple[str, bool, set[tuple[str, int]]]] = []
@@ -82,6 +83,9 @@ class Cluster(FakeClient):
     def _code(self, name: str, epoch: int) -> ErrorCode:
         if epoch != self.epochs[name]:
             return FENCED
+        if self.busy:
+            self.busy -= 1
+            return CONCURRENT
         return CONCURRENT if name in self.stuck else OK
 
     def AddPartitionsToTxnRequest(self, request: Any) -> Any:  # noqa: N802
@@ -373,6 +377,22 @@ def test_a_spare_id_is_used_only_after_the_responses_of_batches_in_flight(ends):
         assert shown == ([] if ends else [1])
         assert cluster.ended == [(name, True, {("t", 0), ("t", 1)})]
         assert cluster.logs == {("t", 0): [0], ("t", 1): [0, 1]}
+
+    asyncio.run(run())
+
+
+def test_the_wait_for_one_transaction_does_not_count_for_the_next(version):
+    async def run():
+        cluster = Cluster(version)
+        producer = made(cluster, stuck_s=0.05)
+        await producer.open()
+        for _ in range(3):
+            cluster.busy = 1
+            producer.begin()
+            await producer.send(batch("a"), "t", 0)
+            await producer.commit("", {})
+            await asyncio.sleep(0.07)  # longer than one wait may take, shorter than two
+        assert len(cluster.ended) == 3
 
     asyncio.run(run())
 
