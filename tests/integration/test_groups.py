@@ -36,7 +36,7 @@ async def commit(client: dict[str, str], group: str, times: int) -> None:
     offsets = await GroupOffsets.connected(client_options(client))
     try:
         for _ in range(times):
-            await patiently(lambda: offsets.commit(group, OFFSETS))
+            await patiently(lambda: offsets.commit(group, OFFSETS), within_s=60)  # the first creates the offsets topic
     finally:
         await offsets.close()
 

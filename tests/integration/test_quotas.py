@@ -71,7 +71,7 @@ def test_a_quota_longer_than_a_window_leaves_no_unknown_outcome(primary, topic, 
             )
             asyncio.run(limit(backup, None))
             eventually(
-                lambda: appliance.total("kafka_mirror_lag_records") == 0 and appliance.served("lag_records"),
+                lambda: appliance.served("lag_records") == [0, 0],  # a partition whose lag is unknown has no sample
                 within_s=60,
                 because="the rest is replicated when the brokers let the mirror send",
             )
