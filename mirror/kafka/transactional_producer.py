@@ -172,7 +172,7 @@ class TransactionalProducer(Producer):
         self._is_second = False  # whether the cluster uses the second version of the protocol
         self._held_up: list[_Delivery] = []  # batches that wait for the previous transaction to end, or for another id
         self._rotating: asyncio.Task[None] | None = None
-        self._held_up_since_s: float | None = None  # the first time in this transaction
+        self._held_up_since_s: float | None = None  # when the open transaction's batches began to wait
         self._has_appended = False  # a batch of the open transaction was appended, so the previous one has ended
 
     async def open(self, spare: int = 0, rotated: Rotated | None = None) -> None:
