@@ -120,8 +120,11 @@ class Delivery(Protocol):
             The time (epoch ms) before which the last transaction should not be aborted; 0 if it may be aborted at once.
         """
 
-    async def finish(self, target: Target) -> None:
-        """Write the last data to the target when the mirror stops; raise nothing."""
+    async def finish(self, target: Target, *, is_last: bool) -> None:
+        """Write what the target needs before the last positions of a window; raise nothing.
+
+        `is_last`: no window of this process follows.
+        """
 
     async def leave(self, target: Target) -> None:
         """Close clients that must not outlive the lease."""
@@ -215,9 +218,12 @@ class AtLeastOnce:
         )
         return 0
 
-    async def finish(self, target: Target) -> None:
-        """Complete the offset map on the target."""
-        self.positions.map_is_due = True
+    async def finish(self, target: Target, *, is_last: bool) -> None:
+        """Write new tails to the offset map. In the last window, complete the map.
+
+        The next window cannot see that a tail is new.
+        """
+        self.positions.map_is_due |= is_last
         await self._move_tails(target)
 
     async def leave(self, target: Target) -> None:

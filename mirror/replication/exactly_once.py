@@ -163,7 +163,7 @@ class ExactlyOnce:
         is_unknown = any(p.in_flight for p in self.partitions)
         return int(now_ms() + (DECIDES_S - GRACE_S) * 1000) if is_unknown else 0
 
-    async def finish(self, target: Target) -> None:
+    async def finish(self, target: Target, *, is_last: bool) -> None:
         """Do nothing: transactions write the offset map."""
 
     async def leave(self, target: Target) -> None:

@@ -143,7 +143,7 @@ class PositionCommits:
         growing = [
             (p, last)
             for p in self._partitions
-            if (is_due or p.acked != p.committed)
+            if (is_due or p.tail.is_unsaved or p.acked != p.committed)
             and (last := p.tail.runs.last) is not None
             and (p.tail.is_new or p.tail.is_long or (is_due and p.tail.is_unsaved))
         ]

@@ -290,8 +290,8 @@ class FlowWindow:
             connections.is_dirty = True
             connections.abort()  # at once: batches that no broker has received yet never arrive
             self._decides_ms = self._delivery.abandon()
-        elif self._status is not LeaseStatus.HOLDS:  # the last window of a mirror that stops
-            await self._delivery.finish(connections.target)
+        else:
+            await self._delivery.finish(connections.target, is_last=self._status is not LeaseStatus.HOLDS)
         await self._hand_over(connections, replicator)
         await self._delivery.leave(connections.target)
 

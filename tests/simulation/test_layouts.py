@@ -107,3 +107,23 @@ def test_a_group_that_is_deleted_in_the_first_seconds_of_a_flow_makes_no_record_
         stage.world.run_for(10)
         outcome = calm(stage, seed, mode)
         assert outcome.is_good, outcome
+
+
+@pytest.mark.parametrize("seed", [4, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (9, 69, 120))])
+def test_the_first_records_of_a_window_that_ends_do_not_come_again_after_the_group_is_deleted(seed):
+    """With these seeds, the position of a flow's first records is committed when the window ends, and not before."""
+    stage = Stage(seed, "disabled")
+    with staged(stage):
+        first = stage.start("folder1", slots=1)
+        stage.world.run_for(stage.dice.uniform(8.9, 10.1))
+        stage.is_writing = True
+        stage.write((0.02, 0.1))
+        stage.world.run_for(0.2)
+        stage.is_writing = False
+        stage.world.run_for(stage.dice.uniform(1.5, 6))
+        first.kill()
+        stage.target.group(stage.plan.group).offsets.clear()
+        stage.start("folder1", slots=1)
+        stage.world.run_for(10)
+        outcome = calm(stage, seed, "disabled")
+        assert outcome.is_good, outcome
