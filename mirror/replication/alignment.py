@@ -23,6 +23,7 @@ from mirror.kafka.log_reader import TooMuchError, read_batches
 from mirror.kafka.remote_logs import RemoteLogs, bounds_of
 from mirror.model.gaps import Cause, Effect
 from mirror.model.identical_offsets import NO_RECORD, Aligned, Compare, Diverged, Fill, Log, alignment, are_equal
+from mirror.model.offset_map import OffsetRun
 from mirror.model.record_batches import Batch, CorruptBatch, raws
 from mirror.model.records import Raw
 from mirror.model.reports import NOT_IDENTICAL
@@ -234,11 +235,11 @@ class Alignment:
         assert remote_log is not None
         if found.lost is not None:
             self._tell_loss(partition, found.lost)
+        complete_map(partition, found.log_end)
         if found.position != partition.acked:
             self._move(partition, found, appended)
         elif partition.sequence is not None and partition.sequence.is_doubted:
             partition.number(None)
-        partition.record_outcome()
         is_empty = target.start == target.end
         is_new = is_empty and partition.tail.runs.last is None
         remote_log.compared(found.log_end, disposable_before=found.position if is_new else source.start)
@@ -260,6 +261,18 @@ class Alignment:
         log.error("%s: %s-%d: %s", self.name, assigned.topic, assigned.partition, said)
         partition.record_gap(Effect.LOST, Cause.TARGET_CUT, lost.start, lost.end - 1, said)
         partition.tally.lost += lost.offsets
+
+
+def complete_map(partition: Partition, log_end: int) -> None:
+    """Complete a partition's offset map up to the target's log end. Both logs have the same offsets before it.
+
+    A window that was ended early may not have recorded the offsets that it filled last.
+    """
+    last = partition.tail.runs.last
+    start = partition.acked if last is None else last.source + last.records
+    if start < log_end:
+        partition.tail.acknowledged((OffsetRun(start, 0, log_end - start),), start)
+        partition.rewrite_position()
 
 
 def _by_offset(batches: Iterable[Batch], compared: Compare, transforms: Transforms = ()) -> dict[int, object]:

@@ -37,11 +37,13 @@ def in_question(
     for partition in partitions:
         if partition.outcome_unknown_until_ms > now_ms():
             partition.pause.begin(Pause.OUTCOME_UNKNOWN, AWAITS)
+        elif partition.remote_log is not None:
+            partition.record_outcome()  # its logs are compared before its first write (mirror.replication.alignment)
     return [
         p
         for p in partitions
         if p.pause.kind is Pause.NONE
-        and p.remote_log is None  # its logs are compared before its first write (mirror.replication.alignment)
+        and p.remote_log is None
         and (
             p.outcome_unknown_until_ms
             or is_unclean

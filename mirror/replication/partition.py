@@ -264,7 +264,8 @@ class Partition:
     next_target_offset: int = 0  # a lower offset of a batch shows a log that was cut, or another topic
     ids: str = ""  # of its topics; committed with the position
     identity: Identity = Identity.VERIFIED
-    committed: int | None = None
+    committed: int | None = None  # None: the next commit writes the position, because its metadata have changed
+    changes: int = 0  # of these metadata: a commit in flight lacks later ones
     outcome_unknown_until_ms: int = 0  # epoch ms; before that a batch may still be appended: nothing is sent
     in_sync: int | None = None  # in-sync replicas when the target appended nothing
     sequence: NextSequence | None = None  # of the record at `acked`; None: not numbered yet, or written in transactions
@@ -333,6 +334,7 @@ class Partition:
         if is_mapped:
             self.tail.acknowledged((OffsetRun(fill.start, 0, fill.offsets),), fill.start)
             self.next_target_offset = fill.end
+            self.rewrite_position()  # it may be at this offset already
         self.passed(fill.end)
 
     def align(self, position: int, log_end: int, appended: int) -> None:
@@ -341,9 +343,7 @@ class Partition:
         `appended`: the number of records after the last position on the target, -1 if unknown.
         """
         sequence = self.sequence
-        if position > self.acked:
-            self.tail.acknowledged((OffsetRun(self.acked, 0, position - self.acked),), self.acked)
-        else:
+        if position <= self.acked:
             self.tail.runs.cut(log_end)
         self.moved(position)
         self.number(sequence.after(appended) if sequence is not None and appended >= 0 else None)
@@ -378,7 +378,8 @@ class Partition:
 
     def map_again(self, tail: Tail, target_end: int) -> None:
         """Continue with another tail of the offset map, at the target's log end."""
-        self.tail, self.next_target_offset, self.committed = tail, target_end, None
+        self.tail, self.next_target_offset = tail, target_end
+        self.rewrite_position()
 
     def expect(self, target_offset: int) -> None:
         """Expect the next batch at an offset of the target."""
@@ -442,11 +443,12 @@ class Partition:
     def rewrite_position(self) -> None:
         """Make the next commit write the position, even if the offset is the same."""
         self.committed = None
+        self.changes += 1
 
-    def record_commit(self, acked: int, before: int | None, sequence: NextSequence | None) -> None:
-        """Record a committed position; `before` is `committed` at the time of the request."""
+    def record_commit(self, acked: int, changes: int, sequence: NextSequence | None) -> None:
+        """Record a committed position; `changes` is the number at the time of the request."""
         self.announced = sequence
-        if self.committed == before:  # otherwise the metadata have changed since, and must be written again
+        if self.changes == changes:  # otherwise the metadata must be written again
             self.committed = acked
 
     def hold_back(self, until_ms: int) -> None:
@@ -454,12 +456,14 @@ class Partition:
 
         The next window reads this with the position.
         """
-        self.outcome_unknown_until_ms, self.committed = until_ms, None
+        self.outcome_unknown_until_ms = until_ms
+        self.rewrite_position()
 
     def record_outcome(self) -> None:
         """Record that the outcome of its batches is known."""
         if self.outcome_unknown_until_ms:
-            self.outcome_unknown_until_ms, self.committed = 0, None
+            self.outcome_unknown_until_ms = 0
+            self.rewrite_position()
 
     def record_in_sync(self, replicas: int | None) -> None:
         """Record, for the next window, the in-sync replicas when the target appended nothing.
@@ -467,11 +471,13 @@ class Partition:
         None: the target appends again.
         """
         if replicas is not None or self.in_sync is not None:
-            self.in_sync, self.committed = replicas, None
+            self.in_sync = replicas
+            self.rewrite_position()
 
     def register(self, target_end: int) -> None:
         """Record the remote log end at the time when the flow's producers were registered."""
-        self.registered, self.committed = target_end, None
+        self.registered = target_end
+        self.rewrite_position()
 
     def begin_after(self, target_end: int) -> None:
         """Record the remote log end before the first record."""
@@ -484,7 +490,8 @@ class Partition:
     def doubt_numbers(self) -> None:
         """Record that the target may no longer have the sequence numbers."""
         if self.sequence is not None:
-            self.sequence, self.committed = self.sequence.doubted(), None
+            self.sequence = self.sequence.doubted()
+            self.rewrite_position()
 
     # --- its identity -------------------------------------------------------------------------------------------
 

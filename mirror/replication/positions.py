@@ -63,11 +63,11 @@ async def keep_alive(
 
 
 class PendingPosition(NamedTuple):
-    """A position in a pending commit, its sequence numbers, and `before`: the committed value at the request."""
+    """A position in a pending commit, with its state at the time of the request."""
 
     partition: Partition
     acked: int
-    before: int | None  # Partition.committed
+    changes: int  # Partition.changes
     sequence: NextSequence | None = None
 
 
@@ -113,13 +113,13 @@ class PositionCommits:
                     partition.registered,
                 )
                 offsets[assigned.on_target] = (partition.acked, str(metadata))
-                written.append(PendingPosition(partition, partition.acked, partition.committed, partition.sequence))
+                written.append(PendingPosition(partition, partition.acked, partition.changes, partition.sequence))
         return PendingCommit(offsets, written)
 
     def completed(self, pending: PendingCommit) -> None:
         """Record that the target has committed a pending commit."""
-        for partition, acked, before, sequence in pending.written:
-            partition.record_commit(acked, before, sequence)
+        for partition, acked, changes, sequence in pending.written:
+            partition.record_commit(acked, changes, sequence)
 
     def write_all(self) -> None:
         """Put every position into the next commit.

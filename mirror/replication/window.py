@@ -398,7 +398,7 @@ async def compared_logs(
     return LogComparison(
         logs=await connections.logs_of(plan, window),
         open_elsewhere=None if is_clean else others,
-        is_complete=is_first or window.is_first_of(MINUTE_MS),
+        is_complete=is_first or not is_clean or window.is_first_of(MINUTE_MS),
     )
 
 

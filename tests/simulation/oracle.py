@@ -2,13 +2,19 @@
 
 With identical offsets there is one exception. A coordinator that does not hear that a marker is written writes it again, and the
 second one takes the offset of a record. The partition is paused then: all records before the marker are on the target, and none
-after it.
+after it. And the offset map keeps every offset, at the latest after the next comparison of the logs.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from mirror.model.flow_plan import FlowPlan
+from mirror.model.offset_map import OffsetMap
+from mirror.model.offset_map_tail import MapRecord, Tail
+from mirror.model.position_metadata import PositionMetadata
+from mirror.model.records import records
 from tests.simulation.cluster import Cluster
 from tests.simulation.log import PartitionLog
 from tests.soak.oracle import Fate, fate, shifted
@@ -61,6 +67,26 @@ class ClusterPair:
             if self._is_identical and (end := _spoiled_from(sent, theirs)) is not None:
                 sent = {offset: value for offset, value in sent.items() if offset < end}
             yield sent, theirs.by_offset(is_committed=self._to_committed)
+
+
+def moved_by_map(plan: FlowPlan, target: Cluster) -> list[str]:
+    """Return the partitions with identical offsets in which the flow's map gives a group another offset."""
+    (log,) = target.partitions(plan.offset_map_topic)
+    maps: dict[tuple[str, int], OffsetMap] = defaultdict(OffsetMap)
+    for record in (record for entry in log.entries if not entry.is_control for record in records(entry.data)):
+        if (decoded := MapRecord.decode(record.key, record.value)) is not None:
+            maps[decoded.topic, decoded.partition].extend(decoded.runs)
+    positions = target.group(plan.group).offsets
+    moved = []
+    for assigned in (assigned for assigned in plan.partitions if assigned.is_identical):
+        if target.logs[assigned.on_target].repeats_marker_from is not None:
+            continue
+        position, metadata = positions.get(assigned.on_target, (0, ""))
+        offsets = maps[assigned.on_source]
+        offsets.extend(Tail(PositionMetadata.parse(metadata).tail).runs)
+        if wrong := [at for at in range(position + 1) if offsets.translate(at) not in (at, None)]:
+            moved.append(f"the map of {assigned.on_source} moves {wrong[:3]}; position {position}: {offsets.text()}")
+    return moved
 
 
 def _spoiled_from(sent: Mapping[int, object], theirs: PartitionLog) -> int | None:

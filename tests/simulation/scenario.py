@@ -19,7 +19,7 @@ from tests.simulation.clock import EPOCH_S, World, ticking
 from tests.simulation.cluster import Cluster
 from tests.simulation.members import Consumer, Members
 from tests.simulation.network import Network
-from tests.simulation.oracle import ClusterPair
+from tests.simulation.oracle import ClusterPair, moved_by_map
 from tests.simulation.process import Process
 from tests.soak.oracle import Fate
 
@@ -33,6 +33,7 @@ CALM_S = 180.0  # until all records have to be there
 IN_TRANSACTIONS = 0.2  # how many batches of the source are
 LASTS_S = (0.001, 1.0)  # a transaction on the source
 AFTER_S = 8.0  # and so long nothing more may come
+COMPARED_S = 65.0  # until identical logs have been compared once more
 
 
 @dataclass(slots=True)
@@ -261,12 +262,15 @@ def calm(stage: Stage, seed: int, mode: str) -> Outcome:
     arrived = world.run_until(_looks(stage), within_s=CALM_S)
     world.run_for(AFTER_S)
     found = stage.sides.fate()
+    if moved_by_map(stage.plan, stage.target):
+        world.run_for(COMPARED_S)
     return Outcome(
         seed,
         mode,
         found,
         arrived,
-        [failure for process in stage.processes for failure in process.failures],
+        [failure for process in stage.processes for failure in process.failures]
+        + moved_by_map(stage.plan, stage.target),
         stage.counts,
         world.digest,
         world.now_s,

@@ -16,6 +16,7 @@ from mirror.model.flow_plan import PlannedPartition
 from mirror.model.paused_topics import REASON, Paused
 from mirror.model.reports import GOES_ROUND
 from mirror.policy.java_regex import JavaPattern, SlowPattern
+from mirror.replication.outcomes import in_question
 from mirror.replication.partition import Identity, Partition, Pause
 from mirror.replication.pauses import GATHER_S, LoggedReasons, Pauses
 from mirror.replication.read_ahead import ReadAhead
@@ -142,6 +143,20 @@ def test_a_standstill_without_an_outcome_is_left_to_a_later_window():
         one.outcome_unknown_until_ms = 1
         pauses.end_standstills()
         assert not one.pause.is_due(now() + 1e9)
+
+    played(scene, one)
+
+
+def test_a_standstill_with_identical_offsets_ends_once_its_last_batch_can_no_longer_arrive():
+    """The comparison of the logs shows the outcome, and only a partition that is due is compared."""
+    one = Partition(
+        PlannedPartition("t", "a.t", 0, "id", is_identical=True), 5, 3, in_sync=0, outcome_unknown_until_ms=1
+    )
+    assert in_question([one], (), is_unclean=True, has_gap=False) == []
+
+    def scene(pauses: Pauses, _target: Target) -> None:
+        pauses.end_standstills()
+        assert one.pause.is_due(now())
 
     played(scene, one)
 

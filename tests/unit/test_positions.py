@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from mirror.model.flow_plan import FlowPlan, PlannedPartition, Window
+from mirror.model.identical_offsets import Fill
 from mirror.model.offset_map import OffsetRun
 from mirror.model.offset_map_tail import Tail
+from mirror.model.position_metadata import PositionMetadata
 from mirror.model.record_batches import Outgoing
+from mirror.replication.alignment import complete_map
 from mirror.replication.partition import Partition
 from mirror.replication.positions import PositionCommits
 
@@ -57,3 +62,23 @@ def test_a_first_batch_that_is_acknowledged_while_the_map_is_written_is_in_the_n
         asyncio.run(moved_and_committed())
     assert target.written == [1, 1]
     assert not other.tail.is_new
+
+
+def test_a_gap_that_is_filled_after_its_position_was_committed_is_in_the_next_commit():
+    """The position passes the marker behind a batch together with the batch, before the target has one at that offset."""
+    one = Partition(PlannedPartition("t", "A.t", 0, "id", is_identical=True), 0, 0, tail=Tail(begins_at=0))
+    commits, target = PositionCommits(PLAN, WINDOW, [one]), Target()
+    landed(one)
+    one.passed(6)
+    pending = commits.pending(target)
+    one.filled(Fill(5, 6), is_mapped=True)
+    commits.completed(pending)
+    ((offset, metadata),) = commits.pending(target).offsets.values()
+    assert (offset, PositionMetadata.parse(metadata).tail) == (6, "0,0,6*")
+
+
+@pytest.mark.parametrize(("log_end", "mapped"), [(5, 5), (6, 6), (9, 9)])
+def test_equal_logs_complete_the_map_of_a_window_that_was_killed_while_it_filled_a_gap(log_end, mapped):
+    one = Partition(PlannedPartition("t", "A.t", 0, "id", is_identical=True), 9, 9, tail=Tail("0,0,5"))
+    complete_map(one, log_end)
+    assert one.tail.runs.last == OffsetRun(0, 0, mapped)

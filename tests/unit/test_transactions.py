@@ -68,7 +68,7 @@ class PositionCommits:
             raise self.map_failure
 
     def pending(self, target: Target) -> PendingCommit:
-        return PendingCommit({}, [PendingPosition(self._partition, self._partition.acked, None)])
+        return PendingCommit({}, [PendingPosition(self._partition, self._partition.acked, 0)])
 
     def completed(self, pending: PendingCommit) -> None: ...
 
