@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import timeit
 from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
@@ -22,6 +23,9 @@ UNKNOWN_S = 30.0  # of a group that has never been timed
 WORKER_BYTES = 1_500_000_000  # a worker of pytest with the brokers, mirrors and browser of one test
 WORKERS_PER_CORE = 2
 MORE_WORKERS = 1  # integration tests mostly wait
+# How long a million additions of Python may take; 0.01 to 0.02 s are usual. On a slower machine, many workers would save no time,
+# and their tests would exceed their time limits (tests.waiting).
+SLOW_S = 0.035
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -66,11 +70,12 @@ def engine_of(item: pytest.Item) -> str:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return as many workers as cores for unit tests, and as memory allows for others."""
+    """Return as many workers as cores for unit tests, and as memory and speed allow for others."""
     cores = os.cpu_count() or 1
     if config.args and all("tests/unit" in path for path in config.args):
         return cores
-    return max(1, min(cores * WORKERS_PER_CORE + MORE_WORKERS, _available_bytes() // WORKER_BYTES))
+    per_core = 1 if _additions_s() > SLOW_S else WORKERS_PER_CORE
+    return max(1, min(cores * per_core + MORE_WORKERS, _available_bytes() // WORKER_BYTES))
 
 
 class Seconds:
@@ -116,6 +121,11 @@ def _group_of(item: pytest.Item) -> str:
     mark = item.get_closest_marker("xdist_group")
     assert mark is not None
     return str(mark.args[0])
+
+
+def _additions_s() -> float:
+    """Return how long a million additions take, without what else the machine does."""
+    return min(timeit.repeat("total += 1", "total = 0", number=1_000_000, repeat=3))
 
 
 def _available_bytes() -> int:

@@ -108,6 +108,11 @@ class Client:
         self._metadata_s = min(METADATA_S, options.request_timeout_s)
         self._is_closed = False
 
+    @property
+    def is_connecting(self) -> bool:
+        """True while a connection is being opened. A login may take longer than the request that waits for it."""
+        return bool(self._opening)
+
     @classmethod
     async def opened(cls, options: ClientOptions, topics: Iterable[str] = ()) -> Self:
         """Return a client that knows the cluster's brokers, and the leaders of `topics`."""

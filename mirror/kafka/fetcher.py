@@ -61,6 +61,11 @@ class Source:
         """Time for which brokers have throttled the client by quotas."""
         return self._client.throttled_s
 
+    @property
+    def is_connecting(self) -> bool:
+        """True while a connection is being opened."""
+        return self._client.is_connecting
+
     async def open(self, topics: Iterable[str]) -> None:
         """Connect, and request the leaders of `topics`."""
         if self._client.metadata.brokers:

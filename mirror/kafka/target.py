@@ -74,6 +74,11 @@ class Target(GroupOffsets):
         """Time for which brokers have throttled the client by quotas."""
         return self._client.throttled_s
 
+    @property
+    def is_connecting(self) -> bool:
+        """True while a connection is being opened."""
+        return self._client.is_connecting
+
     async def open(self, topics: Iterable[str]) -> None:
         """Connect, learn the leaders of `topics`; without transactions, obtain a producer id."""
         if not self._is_open:

@@ -29,7 +29,7 @@ from mirror.model.records import Raw
 from mirror.model.reports import NOT_IDENTICAL
 from mirror.model.transforms import TransformError, Transforms, transformed
 from mirror.policy.recreated import TopicIds
-from mirror.replication.partition import Partition, Pause
+from mirror.replication.partition import Partition, Pause, named
 from mirror.replication.pauses import Pauses
 from mirror.replication.read_ahead import ReadAhead
 from mirror.runtime.clock import now_ms
@@ -38,6 +38,8 @@ from mirror.runtime.logs import describe
 log = logging.getLogger("mirror")
 
 RETRY_S = 0.2
+SLOW_S = 1.0  # a window that ends after this time of a comparison logs it
+TOLD_FAILURE = 2  # the first failure in a window is often a leader that moves
 ADVICE = (
     "stop the mirror and create the remote topic again (kafka-mirror positions reset --recreate), or leave it out of "
     "mirror.offsets.identical.topics"
@@ -75,6 +77,7 @@ class Alignment:
         self._is_needed = asyncio.Event()
         self._is_needed.set()
         self._open_elsewhere = self.comparison.open_elsewhere
+        self._failures = 0
         self._disposing: set[asyncio.Task[None]] = set()
         self._logs = self.comparison.logs
         self._logs.begin_window()
@@ -100,11 +103,24 @@ class Alignment:
         while True:
             await self._is_needed.wait()
             self._is_needed.clear()
-            asked = self._due()
+            asked, began_s = self._due(), asyncio.get_running_loop().time()
             try:
                 await self._compare(asked)
+            except asyncio.CancelledError:
+                took_s = asyncio.get_running_loop().time() - began_s
+                if took_s > SLOW_S:
+                    log.warning(
+                        "%s: the window ended %.1f s after the comparison of the logs of %d partitions (%s) began",
+                        self.name,
+                        took_s,
+                        len(asked),
+                        named(asked),
+                    )
+                raise
             except (KafkaError, OSError, TimeoutError) as error:
-                log.debug("%s: logs cannot be compared yet: %s", self.name, describe(error))
+                self._failures += 1
+                level = logging.WARNING if self._failures == TOLD_FAILURE else logging.DEBUG
+                log.log(level, "%s: logs cannot be compared (%s), retrying", self.name, describe(error))
                 if isinstance(error, BrokerError) and not error.is_retriable:
                     self._give_up(asked, error)
             if self._waiting:

@@ -48,6 +48,11 @@ class Connections:
         return None if self.both_ways is None else self.both_ways.written_back
 
     @property
+    def is_connecting(self) -> bool:
+        """True while a connection to either cluster is being opened."""
+        return self.source.is_connecting or self.target.is_connecting
+
+    @property
     def throttled_s(self) -> Throttled:
         """Time for which brokers have throttled these clients."""
         return Throttled(self.source.throttled_s, self.target.throttled_s)
@@ -105,6 +110,12 @@ class ConnectionRegistry:
             await _close(connections.target, within_s=GRACE_S)
             connections.target, connections.transactional_id = _target(plan, name, connections.both_ways), name
         return connections
+
+    async def forget_unless_connecting(self, name: str) -> None:
+        """Do the same as `forget`, unless a connection is being opened: a slow login must not begin again and again."""
+        connections = self.find(name)
+        if connections is not None and not connections.is_connecting:
+            await self.forget(name)
 
     async def forget(self, name: str) -> None:
         """Close a flow's clients within a bounded time; the next window opens new ones."""

@@ -159,7 +159,7 @@ class FlowWindow:
                 return await step()
             except NETWORK as error:
                 self._warn(what, error)
-                await self._state.connections.forget(self._plan.name)
+                await self._state.connections.forget_unless_connecting(self._plan.name)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 5.0)
         return None

@@ -11,7 +11,7 @@ from mirror import __version__
 from mirror.errors import MirrorError
 from mirror.flows.stored_positions import paused_topics, read_positions, write_paused
 from mirror.kafka.groups import is_idle
-from mirror.lag.text import duration
+from mirror.lag.text import duration, pluralized
 from mirror.model.paused_topics import Paused
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import allowances, denials
@@ -211,10 +211,11 @@ class _Rehearsal:
         first = self._ends()
         deadline = time.monotonic() + self.how.within_s
         self.how.say("waiting until the canary is replicated")
-        while self._waiting(first):
+        while waiting := self._waiting(first):
             if time.monotonic() > deadline:
                 raise MirrorError(
-                    f"{scope.canary} was not replicated in {self.how.within_s:.0f} s. Does 'kafka-mirror run' replicate "
+                    f"{scope.canary} was not replicated in {self.how.within_s:.0f} s: {waiting} of "
+                    f"{pluralized(sum(first.values()), 'record')} are missing. Does 'kafka-mirror run' replicate "
                     f"{scope.flow.name}, with mirror.drill.enabled = true? It looks for new topics every "
                     f"{scope.flow.refresh_topics.interval_s:.0f} s, and at once on SIGHUP."
                 )

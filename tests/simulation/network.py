@@ -220,6 +220,7 @@ class Network:
         self.links: dict[Link, None] = {}
         self.brokers: dict[tuple[str, int], Broker] = {}
         self.blocked: dict[Path, int] = {}  # how many faults block each path
+        self.login_s = 0.0  # how much longer a new connection takes
         self._numbers = 0
 
     def next_number(self) -> int:
@@ -239,7 +240,7 @@ class Network:
     async def _connected(self, loop: ProcessLoop, factory: Callable[[], Any], host: str, port: int) -> tuple[Any, Any]:
         broker = self.brokers[host, port]
         path = loop.name.split("/")[0], broker.name
-        await asyncio.sleep(self.world.dice.uniform(*LATENCY_S))
+        await asyncio.sleep(self.world.dice.uniform(*LATENCY_S) + self.login_s)
         while self.blocked.get(path):
             await asyncio.sleep(0.5)  # SYN packets are sent again
         if broker.is_down:
