@@ -43,6 +43,9 @@ log = logging.getLogger("mirror")
 DRAINS_LOST_S = 2.0  # how long a window waits for responses when its slot has another owner
 GIVEN_UP_S = 2 * GRACE_S + 1.0  # after a window's end: then a window that hangs is ended, before it counts as dead
 END_LOOKS_S = 0.02  # how often a window after its end time checks for its successor
+COVERED = (
+    "%s: slot %d: a process that was suspended has committed old positions over newer ones; they are written again"
+)
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 
 
@@ -206,6 +209,11 @@ class FlowWindow:
         if not self._status.may_write:
             return False
         found, forgotten = await _with_forgotten(plan, target, found, self._lease)
+        if forgotten and self._lease.is_of_new_flow:
+            # The group was deleted, with the lease of a window that may still write. The next window begins after its end.
+            self._had_failure = True
+            await self._leased.release(target)
+            return False
         self._paused = Paused.parse(found.get(plan.paused_key, (0, ""))[1])
         self._place(found, forgotten)
         if connections.both_ways is not None:
@@ -269,7 +277,8 @@ class FlowWindow:
         throttled_s = connections.throttled_s
         keeper = asyncio.create_task(self._keep(connections, replicator))
         # A separate timer: a missing response must not extend a window beyond the end that other windows wait for.
-        ending = asyncio.get_running_loop().call_later((self._last_ms - now_ms()) / 1000, self._stop.set)
+        last_ms = window.end_ms + (GRACE_S * 1000 if window.lanes > 1 else 0)
+        ending = asyncio.get_running_loop().call_later((last_ms - now_ms()) / 1000, self._stop.set)
         try:
             await replicator.run(self._stop)
         finally:
@@ -317,11 +326,6 @@ class FlowWindow:
                 return
         connections.is_dirty = True
 
-    @property
-    def _last_ms(self) -> float:
-        """The latest end of the window, epoch ms."""
-        return self._window.end_ms + (GRACE_S * 1000 if self._window.lanes > 1 else 0)
-
     async def _keep(self, connections: Connections, replicator: Replicator) -> None:
         """Confirm the lease and commit positions each second. End an overdue window if a successor is ready."""
         window = self._window
@@ -366,8 +370,7 @@ class FlowWindow:
         """Log that a suspended process overwrote positions; write and check them again."""
         self._had_failure = True
         self._commits.write_all()
-        covered = "%s: slot %d: a process that was suspended has committed old positions over newer ones; they are written again"
-        log.log(level_once(self._logged, "covered"), covered, self._plan.name, self._window.slot)
+        log.log(level_once(self._logged, "covered"), COVERED, self._plan.name, self._window.slot)
 
     def _outcome(self) -> WindowOutcome:
         before = WindowOutcome() if self._has_begun else self._lease.predecessor.outcome

@@ -2,7 +2,9 @@
 
 With identical offsets there is one exception. A coordinator that does not hear that a marker is written writes it again, and the
 second one takes the offset of a record. The partition is paused then: all records before the marker are on the target, and none
-after it. And the offset map keeps every offset, at the latest after the next comparison of the logs.
+after it.
+
+And the offset map places a group exactly: it skips no record, and reads none again.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_map_tail import MapRecord, Tail
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.records import records
+from mirror.model.topic_partition import TopicPartition
 from tests.simulation.cluster import Cluster
 from tests.simulation.log import PartitionLog
 from tests.soak.oracle import Fate, fate, shifted
@@ -56,6 +59,29 @@ class ClusterPair:
         """Return how many records are not on the target yet."""
         return sum(len(sent) - len(got) for sent, got in self._records())
 
+    def misplaced(self, plan: FlowPlan) -> list[str]:
+        """Return the partitions in which a group would skip a record, or read one again, after its offset is translated.
+
+        With identical offsets it must keep its offset.
+        """
+        maps, found = maps_of(plan, self._target), []
+        for (ours, theirs), (sent, got) in zip(self._logs(), self._records(), strict=True):
+            if self._is_identical and theirs.repeats_marker_from is not None:
+                continue
+            offsets, position = maps[TopicPartition(ours.topic, ours.number)]
+            there = {value: offset for offset, value in got.items()}
+            read, following = -1, iter([*((at, there[value]) for at, value in sent.items()), (position, theirs.end)])
+            next_at, unread = next(following)
+            for offset in range(position + 1):
+                while next_at < offset:
+                    read, (next_at, unread) = unread, next(following)
+                at = offsets.translate(offset)
+                is_right = at == offset if self._is_identical else at is not None and read < at <= unread
+                if not is_right and (at is not None or read >= 0):
+                    found.append(f"{ours.name}: {offset} becomes {at}, in ({read}, {unread}]: {offsets.text()}")
+                    break
+        return found
+
     def _logs(self) -> Iterator[tuple[PartitionLog, PartitionLog]]:
         for topic, remote in self._topics.items():
             yield from zip(self._source.partitions(topic), self._target.partitions(remote), strict=True)
@@ -69,24 +95,20 @@ class ClusterPair:
             yield sent, theirs.by_offset(is_committed=self._to_committed)
 
 
-def moved_by_map(plan: FlowPlan, target: Cluster) -> list[str]:
-    """Return the partitions with identical offsets in which the flow's map gives a group another offset."""
+def maps_of(plan: FlowPlan, target: Cluster) -> dict[TopicPartition, tuple[OffsetMap, int]]:
+    """Return a flow's offset map, and the position, of each source partition."""
     (log,) = target.partitions(plan.offset_map_topic)
     maps: dict[tuple[str, int], OffsetMap] = defaultdict(OffsetMap)
     for record in (record for entry in log.entries if not entry.is_control for record in records(entry.data)):
         if (decoded := MapRecord.decode(record.key, record.value)) is not None:
             maps[decoded.topic, decoded.partition].extend(decoded.runs)
-    positions = target.group(plan.group).offsets
-    moved = []
-    for assigned in (assigned for assigned in plan.partitions if assigned.is_identical):
-        if target.logs[assigned.on_target].repeats_marker_from is not None:
-            continue
+    positions, found = target.group(plan.group).offsets, {}
+    for assigned in plan.partitions:
         position, metadata = positions.get(assigned.on_target, (0, ""))
         offsets = maps[assigned.on_source]
         offsets.extend(Tail(PositionMetadata.parse(metadata).tail).runs)
-        if wrong := [at for at in range(position + 1) if offsets.translate(at) not in (at, None)]:
-            moved.append(f"the map of {assigned.on_source} moves {wrong[:3]}; position {position}: {offsets.text()}")
-    return moved
+        found[assigned.on_source] = offsets, position
+    return found
 
 
 def _spoiled_from(sent: Mapping[int, object], theirs: PartitionLog) -> int | None:

@@ -19,7 +19,7 @@ from tests.simulation.clock import EPOCH_S, World, ticking
 from tests.simulation.cluster import Cluster
 from tests.simulation.members import Consumer, Members
 from tests.simulation.network import Network
-from tests.simulation.oracle import ClusterPair, moved_by_map
+from tests.simulation.oracle import ClusterPair
 from tests.simulation.process import Process
 from tests.soak.oracle import Fate
 
@@ -262,7 +262,7 @@ def calm(stage: Stage, seed: int, mode: str) -> Outcome:
     arrived = world.run_until(_looks(stage), within_s=CALM_S)
     world.run_for(AFTER_S)
     found = stage.sides.fate()
-    if moved_by_map(stage.plan, stage.target):
+    if arrived and stage.is_identical and stage.sides.misplaced(stage.plan):
         world.run_for(COMPARED_S)
     return Outcome(
         seed,
@@ -270,7 +270,7 @@ def calm(stage: Stage, seed: int, mode: str) -> Outcome:
         found,
         arrived,
         [failure for process in stage.processes for failure in process.failures]
-        + moved_by_map(stage.plan, stage.target),
+        + (stage.sides.misplaced(stage.plan) if arrived else []),
         stage.counts,
         world.digest,
         world.now_s,

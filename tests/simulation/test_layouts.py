@@ -127,3 +127,22 @@ def test_the_first_records_of_a_window_that_ends_do_not_come_again_after_the_gro
         stage.world.run_for(10)
         outcome = calm(stage, seed, "disabled")
         assert outcome.is_good, outcome
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled", "identical"])
+@pytest.mark.parametrize("seed", [6, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (0, 1, 10))])
+def test_a_group_that_is_deleted_while_another_layout_waits_makes_no_record_come_again(mode, seed):
+    """Nothing in the group shows then that a process of the other layout still writes. Its clock is ahead."""
+    stage = Stage(seed, mode)
+    with staged(stage):
+        first = stage.start("folder1", slots=2)
+        stage.world.ahead_s[first.name] = stage.dice.uniform(0, 2.5)
+        stage.is_writing = True
+        stage.write((0.005, 0.02))
+        stage.world.run_for(20)
+        stage.start("folder2", slots=1)
+        stage.world.run_for(stage.dice.uniform(1, 6))
+        stage.target.group(stage.plan.group).offsets.clear()
+        stage.world.run_for(20)
+        outcome = calm(stage, seed, mode)
+        assert outcome.is_good, outcome
