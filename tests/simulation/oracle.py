@@ -9,6 +9,7 @@ And the offset map places a group exactly: it skips no record, and reads none ag
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
@@ -69,16 +70,16 @@ class ClusterPair:
             if self._is_identical and theirs.repeats_marker_from is not None:
                 continue
             offsets, position = maps[TopicPartition(ours.topic, ours.number)]
-            there = {value: offset for offset, value in got.items()}
-            read, following = -1, iter([*((at, there[value]) for at, value in sent.items()), (position, theirs.end)])
-            next_at, unread = next(following)
+            offset_of = {value: offset for offset, value in got.items()}
+            copied = [offset for offset in sent if offset < position]
+            copies = [-1, *(offset_of[sent[offset]] for offset in copied), theirs.end]
             for offset in range(position + 1):
-                while next_at < offset:
-                    read, (next_at, unread) = unread, next(following)
-                at = offsets.translate(offset)
-                is_right = at == offset if self._is_identical else at is not None and read < at <= unread
-                if not is_right and (at is not None or read >= 0):
-                    found.append(f"{ours.name}: {offset} becomes {at}, in ({read}, {unread}]: {offsets.text()}")
+                if (at := offsets.translate(offset)) is None and offset <= min(copied, default=position):
+                    continue  # the group has read nothing
+                read = bisect_left(copied, offset)
+                after, until = (offset - 1, offset) if self._is_identical else (copies[read], copies[read + 1])
+                if at is None or not after < at <= until:
+                    found.append(f"{ours.name}: {offset} becomes {at}, not in ({after}, {until}]: {offsets.text()}")
                     break
         return found
 
