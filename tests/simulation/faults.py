@@ -120,12 +120,12 @@ def _forget_positions(stage: Stage) -> None:
     if chance is None:
         # Before the offset map has a record, nothing but the group shows that the flow has begun.
         if stage.target.logs[OFFSET_MAP_TOPIC.format(source="A"), 0].end:
-            group.offsets.clear()  # with the leases
-            stage.world.note("the group is deleted")
+            stage.delete_group()
         return
     for place in list(group.offsets):
         if "internal" not in place[0] and stage.dice.random() < chance:
             del group.offsets[place]
+            stage.has_lost_positions = True
     stage.world.note("positions are forgotten")
 
 

@@ -60,10 +60,11 @@ class ClusterPair:
         """Return how many records are not on the target yet."""
         return sum(len(sent) - len(got) for sent, got in self._records())
 
-    def misplaced(self, plan: FlowPlan) -> list[str]:
+    def misplaced(self, plan: FlowPlan, *, has_lost_positions: bool) -> list[str]:
         """Return the partitions in which a group would skip a record, or read one again, after its offset is translated.
 
-        With identical offsets it must keep its offset.
+        With identical offsets it must keep its offset. Without them it may read records again after the target has lost
+        positions: their metadata had the newest runs of the map.
         """
         maps, found = maps_of(plan, self._target), []
         for (ours, theirs), (sent, got) in zip(self._logs(), self._records(), strict=True):
@@ -78,6 +79,8 @@ class ClusterPair:
                     continue  # the group has read nothing
                 read = bisect_left(copied, offset)
                 after, until = (offset - 1, offset) if self._is_identical else (copies[read], copies[read + 1])
+                if has_lost_positions and not self._is_identical:
+                    after = -1
                 if at is None or not after < at <= until:
                     found.append(f"{ours.name}: {offset} becomes {at}, not in ({after}, {until}]: {offsets.text()}")
                     break

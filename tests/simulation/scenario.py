@@ -96,6 +96,7 @@ class Stage:
         self.records = 0
         self._runs: dict[str, list[int]] = {}  # by state folder
         self.is_calm = False
+        self.has_lost_positions = False
         self._next_value: Counter[tuple[str, int]] = Counter()
         self.is_writing = False
         self._open: dict[int, tuple[str, int]] = {}  # partitions of open transactions on the source, by producer id
@@ -170,6 +171,12 @@ class Stage:
     def is_cut_off(self, process: str) -> bool:
         """Tell whether a process reaches no broker of the target."""
         return all(self.network.blocked.get((process, broker.name)) for broker in self.target.brokers.values())
+
+    def delete_group(self) -> None:
+        """Delete the flow's group on the target, with positions and leases."""
+        self.target.group(self.plan.group).offsets.clear()
+        self.has_lost_positions = True
+        self.world.note("the group is deleted")
 
     # --- the writer ---------------------------------------------------------------------------------------------
 
@@ -262,15 +269,18 @@ def calm(stage: Stage, seed: int, mode: str) -> Outcome:
     arrived = world.run_until(_looks(stage), within_s=CALM_S)
     world.run_for(AFTER_S)
     found = stage.sides.fate()
-    if arrived and stage.is_identical and stage.sides.misplaced(stage.plan):
+
+    def misplaced() -> list[str]:
+        return stage.sides.misplaced(stage.plan, has_lost_positions=stage.has_lost_positions)
+
+    if arrived and stage.is_identical and misplaced():
         world.run_for(COMPARED_S)
     return Outcome(
         seed,
         mode,
         found,
         arrived,
-        [failure for process in stage.processes for failure in process.failures]
-        + (stage.sides.misplaced(stage.plan) if arrived else []),
+        [failure for process in stage.processes for failure in process.failures] + (misplaced() if arrived else []),
         stage.counts,
         world.digest,
         world.now_s,

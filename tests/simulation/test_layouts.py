@@ -84,7 +84,7 @@ def test_a_flow_whose_positions_and_leases_are_all_expired_copies_no_record_agai
         stage.written = partitions
         stage.world.run_for(5)
         first.kill()
-        stage.target.group(stage.plan.group).offsets.clear()
+        stage.delete_group()
         stage.start("folder1", slots=1)
         stage.world.run_for(10)
         outcome = calm(stage, 1, mode)
@@ -102,7 +102,7 @@ def test_a_group_that_is_deleted_in_the_first_seconds_of_a_flow_makes_no_record_
         stage.write((0.02, 0.1))
         stage.world.run_for(stage.dice.uniform(5, 10))
         first.kill()
-        stage.target.group(stage.plan.group).offsets.clear()
+        stage.delete_group()
         stage.start("folder1", slots=1)
         stage.world.run_for(10)
         outcome = calm(stage, seed, mode)
@@ -122,7 +122,7 @@ def test_the_first_records_of_a_window_that_ends_do_not_come_again_after_the_gro
         stage.is_writing = False
         stage.world.run_for(stage.dice.uniform(1.5, 6))
         first.kill()
-        stage.target.group(stage.plan.group).offsets.clear()
+        stage.delete_group()
         stage.start("folder1", slots=1)
         stage.world.run_for(10)
         outcome = calm(stage, seed, "disabled")
@@ -142,7 +142,7 @@ def test_a_group_that_is_deleted_while_another_layout_waits_makes_no_record_come
         stage.world.run_for(20)
         stage.start("folder2", slots=1)
         stage.world.run_for(stage.dice.uniform(1, 6))
-        stage.target.group(stage.plan.group).offsets.clear()
+        stage.delete_group()
         stage.world.run_for(20)
         outcome = calm(stage, seed, mode)
         assert outcome.is_good, outcome
