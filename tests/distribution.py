@@ -23,8 +23,8 @@ UNKNOWN_S = 30.0  # of a group that has never been timed
 WORKER_BYTES = 1_500_000_000  # a worker of pytest with the brokers, mirrors and browser of one test
 WORKERS_PER_CORE = 2
 MORE_WORKERS = 1  # integration tests mostly wait
-# How long a million additions of Python may take; 0.01 to 0.02 s are usual. On a slower machine, many workers would save no time,
-# and their tests would exceed their time limits (tests.waiting).
+# How long a million additions of Python may take; 0.01 to 0.02 s are usual. On a slower machine there is no such additional
+# worker: with it, tests would exceed their time limits (tests.waiting).
 SLOW_S = 0.035
 
 
@@ -74,8 +74,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     cores = os.cpu_count() or 1
     if config.args and all("tests/unit" in path for path in config.args):
         return cores
-    per_core = 1 if _additions_s() > SLOW_S else WORKERS_PER_CORE
-    return max(1, min(cores * per_core + MORE_WORKERS, _available_bytes() // WORKER_BYTES))
+    more = 0 if _additions_s() > SLOW_S else MORE_WORKERS
+    return max(1, min(cores * WORKERS_PER_CORE + more, _available_bytes() // WORKER_BYTES))
 
 
 class Seconds:
