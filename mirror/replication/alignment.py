@@ -107,20 +107,10 @@ class Alignment:
             try:
                 await self._compare(asked)
             except asyncio.CancelledError:
-                took_s = asyncio.get_running_loop().time() - began_s
-                if took_s > SLOW_S:
-                    log.warning(
-                        "%s: the window ended %.1f s after the comparison of the logs of %d partitions (%s) began",
-                        self.name,
-                        took_s,
-                        len(asked),
-                        named(asked),
-                    )
+                self._log_interruption(asked, asyncio.get_running_loop().time() - began_s)
                 raise
             except (KafkaError, OSError, TimeoutError) as error:
-                self._failures += 1
-                level = logging.WARNING if self._failures == TOLD_FAILURE else logging.DEBUG
-                log.log(level, "%s: logs cannot be compared (%s), retrying", self.name, describe(error))
+                self._log_failure(error)
                 if isinstance(error, BrokerError) and not error.is_retriable:
                     self._give_up(asked, error)
             if self._waiting:
@@ -169,6 +159,16 @@ class Alignment:
             )
 
     # --- comparing ------------------------------------------------------------------------------------------------
+
+    def _log_failure(self, error: Exception) -> None:
+        self._failures += 1
+        level = logging.WARNING if self._failures == TOLD_FAILURE else logging.DEBUG
+        log.log(level, "%s: logs cannot be compared (%s), retrying", self.name, describe(error))
+
+    def _log_interruption(self, asked: Collection[Partition], took_s: float) -> None:
+        if took_s > SLOW_S:
+            said = "%s: the window ended %.1f s after the comparison of the logs of %d partitions (%s) began"
+            log.warning(said, self.name, took_s, len(asked), named(asked))
 
     def _give_up(self, asked: Iterable[Partition], error: BrokerError) -> None:
         """Pause partitions that could not be compared. The reason may be a right that the principal lacks."""

@@ -157,15 +157,18 @@ def messages(
 def await_replicated(
     appliance: RunningAppliance, cluster: Any, topic: str, remote: str, partition: int = 0, within_s: float = 60
 ) -> None:
-    """Wait until the position has reached the source's present end.
+    """Wait until the position has reached the source's end.
 
-    It may already be beyond it: a transaction's marker may be written after its commit has returned.
+    A position beyond the end shows that the end has moved: a transaction's marker may be written after its commit has returned.
     """
     end = end_offset(cluster, topic, partition)
 
     def is_replicated() -> bool:
+        nonlocal end
         position = appliance.value("kafka_mirror_replicated_offset", topic=remote, partition=partition)
-        return position is not None and position >= end
+        if position is not None and position > end:
+            end = end_offset(cluster, topic, partition)
+        return position == end
 
     eventually(
         is_replicated,

@@ -178,6 +178,10 @@ class Stage:
         self.has_lost_positions = True
         self.world.note("the group is deleted")
 
+    def misplaced(self) -> list[str]:
+        """Return the partitions in which the flow's offset map places a group wrongly."""
+        return self.sides.misplaced(self.plan, has_lost_positions=self.has_lost_positions)
+
     # --- the writer ---------------------------------------------------------------------------------------------
 
     def write(self, every_s: tuple[float, float]) -> None:
@@ -269,18 +273,15 @@ def calm(stage: Stage, seed: int, mode: str) -> Outcome:
     arrived = world.run_until(_looks(stage), within_s=CALM_S)
     world.run_for(AFTER_S)
     found = stage.sides.fate()
-
-    def misplaced() -> list[str]:
-        return stage.sides.misplaced(stage.plan, has_lost_positions=stage.has_lost_positions)
-
-    if arrived and stage.is_identical and misplaced():
+    if arrived and stage.is_identical and stage.misplaced():
         world.run_for(COMPARED_S)
     return Outcome(
         seed,
         mode,
         found,
         arrived,
-        [failure for process in stage.processes for failure in process.failures] + (misplaced() if arrived else []),
+        [failure for process in stage.processes for failure in process.failures]
+        + (stage.misplaced() if arrived else []),
         stage.counts,
         world.digest,
         world.now_s,
