@@ -46,6 +46,10 @@ class Tail:
         for run in runs:
             self.runs.add(run.source, base + run.target, run.records)
 
+    def add_equal(self, start: int, end: int) -> None:
+        """Record that the offsets from `start` to before `end` are the same on both clusters."""
+        self.acknowledged((OffsetRun(start, 0, end - start),), start)
+
     def nothing_before(self, source: int, target: int) -> None:
         """Record that no source record from offset `source` is before target offset `target`."""
         self.runs.add(source, target, 0)

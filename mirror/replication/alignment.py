@@ -23,7 +23,6 @@ from mirror.kafka.log_reader import TooMuchError, read_batches
 from mirror.kafka.remote_logs import RemoteLogs, bounds_of
 from mirror.model.gaps import Cause, Effect
 from mirror.model.identical_offsets import NO_RECORD, Aligned, Compare, Diverged, Fill, Log, alignment, are_equal
-from mirror.model.offset_map import OffsetRun
 from mirror.model.record_batches import Batch, CorruptBatch, raws
 from mirror.model.records import Raw
 from mirror.model.reports import NOT_IDENTICAL
@@ -287,7 +286,7 @@ def complete_map(partition: Partition, log_end: int) -> None:
     last = partition.tail.runs.last
     start = partition.acked if last is None else last.source + last.records
     if start < log_end:
-        partition.tail.acknowledged((OffsetRun(start, 0, log_end - start),), start)
+        partition.tail.add_equal(start, log_end)
         partition.rewrite_position()
 
 

@@ -16,7 +16,6 @@ from mirror.model.flow_plan import PlannedPartition
 from mirror.model.gaps import Cause, Effect, Gap, with_gap
 from mirror.model.identical_offsets import Fill
 from mirror.model.leader_epochs import LeaderEpochs
-from mirror.model.offset_map import OffsetRun
 from mirror.model.offset_map_tail import Tail
 from mirror.model.paused_topics import REASON as BY_OPERATOR
 from mirror.model.record_batches import Batch, Outgoing, Round
@@ -264,8 +263,8 @@ class Partition:
     next_target_offset: int = 0  # a lower offset of a batch shows a log that was cut, or another topic
     ids: str = ""  # of its topics; committed with the position
     identity: Identity = Identity.VERIFIED
-    committed: int | None = None  # None: the next commit writes the position, because its metadata have changed
-    changes: int = 0  # of these metadata: a commit in flight lacks later ones
+    committed: int | None = None
+    changes: int = 0  # of the metadata: a commit in flight lacks later ones
     outcome_unknown_until_ms: int = 0  # epoch ms; before that a batch may still be appended: nothing is sent
     in_sync: int | None = None  # in-sync replicas when the target appended nothing
     sequence: NextSequence | None = None  # of the record at `acked`; None: not numbered yet, or written in transactions
@@ -332,7 +331,7 @@ class Partition:
         `is_mapped`: a consumer at one of these offsets continues at the same offset on the target.
         """
         if is_mapped:
-            self.tail.acknowledged((OffsetRun(fill.start, 0, fill.offsets),), fill.start)
+            self.tail.add_equal(fill.start, fill.end)
             self.next_target_offset = fill.end
             self.rewrite_position()  # it may be at this offset already
         self.passed(fill.end)
