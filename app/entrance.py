@@ -1,4 +1,4 @@
-"""Serve the pages under `streamlit run`, with the login of the settings."""
+"""Make the web application of the pages and the API, with the login of the settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.starlette import App
 
 from app.api import ROUTES as API
-from app.inspection import mirrors, settings, start_pollers
 from app.moved import routes
 from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
 
@@ -39,9 +38,10 @@ class Login:
         return self._access.authorizes(given.decode("latin-1"))
 
 
-start_pollers()
-app = App(
-    Path(__file__).with_name("main.py"),
-    routes=[*API, *routes(is_fleet=len(mirrors()) > 1)],
-    middleware=[Middleware(Login, access=settings().mirror.http)],
-)
+def application(access: HttpAccess, *, is_fleet: bool) -> App:
+    """Return the application, with the options that Streamlit has at this time."""
+    return App(
+        Path(__file__).with_name("main.py"),
+        routes=[*API, *routes(is_fleet=is_fleet)],
+        middleware=[Middleware(Login, access=access)],
+    )

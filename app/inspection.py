@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 import time
-from functools import cache, cached_property, lru_cache
+from collections.abc import Iterable
+from functools import lru_cache
 
 from app.links import MIRROR
 from app.watch import Watch
@@ -13,20 +12,21 @@ from metrics.exporter import STATUS_PATH
 from metrics.last_errors import LastError, parsed
 from metrics.process_status import ProcessStatus
 from metrics.trend import TREND_FILE, Trend
-from mirror.config.given import Given, mirrors_of
+from mirror.config.given import Given
 from mirror.config.settings import Settings
 from mirror.lag.inspector import Inspector
 
 TIMEOUT_S = 5.0
 SERVED_S = 2.0  # within this time, all viewers together cause one request to a process
-_LOCK = threading.RLock()
+MIRRORS: dict[str, Inspected] = {}  # what the pages show, by name; start_pollers fills it
 
 
 class Inspected:
-    """One mirror: its settings, its poller, and the reports of its process."""
+    """One mirror: its settings, its only poller, and the reports of its process."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: Given, watch: Watch) -> None:
         self.given = given
+        self.watch = watch
         self._status = lru_cache(maxsize=1)(self._read_status)
         self._errors = lru_cache(maxsize=1)(self._read_errors)
 
@@ -34,13 +34,6 @@ class Inspected:
     def settings(self) -> Settings:
         """The settings of its file."""
         return self.given.settings
-
-    @cached_property
-    def watch(self) -> Watch:
-        """The only poller of the mirror; the first access starts it."""
-        mirror, trend = self.settings.mirror, Trend()
-        trend.load(mirror.state_dir / TREND_FILE, now_s=time.time())  # of its process, if that runs on this machine
-        return Watch(Inspector(self.settings), every_s=mirror.poll_interval_s, trend=trend)
 
     def process_status(self) -> ProcessStatus:
         """Return the status that the process reports about itself.
@@ -73,16 +66,18 @@ class Inspected:
         return mirror.http.read(mirror.metrics_address, path, timeout_s=TIMEOUT_S)
 
 
+def start_pollers(given: Iterable[Given]) -> None:
+    """Start the pollers of all mirrors: statuses and time lags need polls from before the first viewer."""
+    for each in given:
+        mirror, trend = each.settings.mirror, Trend()
+        trend.load(mirror.state_dir / TREND_FILE, now_s=time.time())  # of its process, if that runs on this machine
+        watch = Watch(Inspector(each.settings), every_s=mirror.poll_interval_s, trend=trend)
+        MIRRORS[each.name] = Inspected(each, watch)
+
+
 def mirrors() -> dict[str, Inspected]:
     """Return the mirrors with which the app was started, by name."""
-    with _LOCK:
-        return _mirrors()
-
-
-def start_pollers() -> None:
-    """Start the pollers of all mirrors: statuses and time lags need polls from before the first viewer."""
-    for mirror in mirrors().values():
-        _ = mirror.watch
+    return MIRRORS
 
 
 def mirror_of(flow: str) -> str:
@@ -103,8 +98,7 @@ def file_name() -> str:
 
 def watch() -> Watch:
     """Return the poller of the chosen mirror."""
-    with _LOCK:
-        return _chosen().watch
+    return _chosen().watch
 
 
 def process_status() -> ProcessStatus:
@@ -133,8 +127,3 @@ def _chosen() -> Inspected:
 def _named(mirror: str) -> Inspected:
     found = mirrors()
     return found.get(mirror) or next(iter(found.values()))
-
-
-@cache
-def _mirrors() -> dict[str, Inspected]:
-    return {given.name: Inspected(given) for given in mirrors_of(sys.argv[1:])}

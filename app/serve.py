@@ -1,24 +1,23 @@
-"""Run Streamlit for `kafka-mirror app`: by default on loopback, without uploads, statistics or requests to other hosts."""
+"""Serve the lag inspector: by default on loopback, without uploads, statistics or requests to other hosts."""
 
 from __future__ import annotations
 
-import os
-import sys
+import socket
 from collections.abc import Sequence
-from pathlib import Path
-from typing import NoReturn
 
 from metrics.http_access import HttpAccess
+from mirror.config.given import Given
 
 OPTIONS = {
-    "server.headless": "true",
-    "server.enableXsrfProtection": "true",
-    "server.maxUploadSize": "1",  # MB; no page accepts uploads
+    "server.headless": True,
+    "server.enableXsrfProtection": True,
+    "server.maxUploadSize": 1,  # MB; no page accepts uploads
     "server.fileWatcherType": "none",
-    "browser.gatherUsageStats": "false",
+    "browser.gatherUsageStats": False,
+    "logger.level": "warning",
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",
-    "theme.baseFontSize": "14",
+    "theme.baseFontSize": 14,
     "theme.headingFontSizes": "1.5rem, 1.15rem, 1.05rem, 1rem, 1rem, 1rem",
     # Contrast of small and faded text: WCAG AA requires 4.5, Streamlit's own colours have 3.9.
     "theme.light.primaryColor": "#1a56b0",
@@ -30,29 +29,28 @@ OPTIONS = {
 }
 
 
-def command(mirror: Sequence[str], host: str, port: int, access: HttpAccess) -> list[str]:
-    """Return the command that serves the app; `mirror` is the result of mirror_arguments."""
-    own = {"server.address": host, "server.port": str(port)}
-    if access.certificate:
+def serve(mirrors: Sequence[Given], listener: socket.socket, access: HttpAccess) -> None:
+    """Poll the mirrors and serve their pages, until SIGINT or SIGTERM."""
+    import uvicorn
+    from streamlit.web.bootstrap import load_config_options
+
+    from app.entrance import application
+    from app.inspection import start_pollers
+
+    host, port, *_ = listener.getsockname()
+    own = {"server.address": host, "server.port": port}
+    if access.certificate:  # so that browsers send cookies over TLS only
         own |= {"server.sslCertFile": access.certificate, "server.sslKeyFile": access.key or access.certificate}
-    options = [f"--{key}={value}" for key, value in {**OPTIONS, **own}.items()]
-    return [
-        sys.executable,
-        "-m",
-        "streamlit",
-        "run",
-        str(Path(__file__).with_name("entrance.py")),
-        *options,
-        "--",
-        *mirror,
-    ]
-
-
-def serve(mirror: Sequence[str], host: str, port: int, access: HttpAccess) -> NoReturn:
-    """Replace this process with the app's process, so that signals reach the app."""
-    root = str(Path(__file__).resolve().parents[1])
-    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    print(f"lag inspector: {access.scheme}://{host}:{port}", flush=True)
-    arguments = command(mirror, host, port, access)
-    os.execv(arguments[0], arguments)  # noqa: S606 - no shell
+    load_config_options({**OPTIONS, **own})
+    tls = access.server_context()
+    config = uvicorn.Config(
+        application(access, is_fleet=len(mirrors) > 1),
+        ssl_context_factory=None if tls is None else lambda *_: tls,
+        ws="websockets-sansio",  # as `streamlit run` has it
+        ws_per_message_deflate=False,
+        access_log=False,
+        log_level="warning",
+    )
+    start_pollers(mirrors)
+    print(f"lag inspector: {access.scheme}://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+    uvicorn.Server(config).run(sockets=[listener])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import logging
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from metrics.exposition import Format, negotiated
-from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess, ServerTls
+from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
 from metrics.last_errors import LastErrors
 from metrics.process_status import ProcessStatus
 
@@ -51,7 +52,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     """
 
     daemon_threads = True
-    tls: ServerTls | None = None
+    tls: ssl.SSLContext | None = None
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -61,7 +62,9 @@ class _Server(ThreadingMixIn, WSGIServer):
     def get_request(self) -> tuple[Any, Any]:
         """Accept a connection. Its thread does the TLS handshake, so that a silent client blocks no other client."""
         connection, address = super().get_request()
-        return (self.tls.wrap(connection) if self.tls is not None else connection), address
+        if self.tls is not None:
+            connection = self.tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        return connection, address
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Start a thread for a connection."""
@@ -122,7 +125,7 @@ def serve(
         PortTakenError: The address is in use or cannot be bound.
         OSError: The certificate cannot be used.
     """
-    tls = access.server_tls()
+    tls = access.server_context()
 
     application = _application(answer, is_ready, {"/errors": errors, STATUS_PATH: status}, access)
     server = _listening(host, range(port, port + tries), application)

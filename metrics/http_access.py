@@ -6,8 +6,8 @@ import base64
 import binascii
 import hmac
 import logging
-import socket
 import ssl
+import threading
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,13 +40,15 @@ class HttpAccess:
         """True if a name and a password are required."""
         return bool(self.password)
 
-    def server_tls(self) -> ServerTls | None:
-        """Return the TLS of a server, None without a certificate.
+    def server_context(self) -> ssl.SSLContext | None:
+        """Return the TLS context of a listener, None without a certificate.
+
+        Each handshake uses the certificate that is in its file at that time.
 
         Raises:
             OSError: The files cannot be read, or are not a certificate and its key.
         """
-        return ServerTls(self.certificate, self.key) if self.certificate else None
+        return _CurrentCertificate(self.certificate, self.key).listening() if self.certificate else None
 
     def authorizes(self, authorization: str) -> bool:
         """Return whether an Authorization header (HTTP Basic) has the right login; compare in constant time."""
@@ -81,31 +83,39 @@ class HttpAccess:
         return context
 
 
-class ServerTls:
-    """Wraps connections of a server with the certificate that is currently in its file.
-
-    Only one thread may use it.
-    """
+class _CurrentCertificate:
+    """Gives each handshake of a server the certificate that is in its file at that time."""
 
     def __init__(self, certificate: str, key: str) -> None:
         """Read the files; raises OSError if they cannot be used."""
         self._files = (certificate, key or None)
+        self._lock = threading.Lock()  # handshakes may be in several threads
         self._seen = self._stamps()
         self._context = self._read()
 
-    def wrap(self, connection: socket.socket) -> ssl.SSLSocket:
-        """Return an accepted connection with TLS, before its handshake.
+    def listening(self) -> ssl.SSLContext:
+        """Return the context for the listener."""
+        context = self._read()
+        # A resumed session would not show the certificate.
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
+        context.sni_callback = self._renew
+        return context
+
+    def _renew(self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _used: ssl.SSLContext) -> None:
+        """Called by each handshake, also if the client names no host.
 
         If a file has changed, read the files again. If they cannot be used, log a warning and keep the old certificate.
         """
-        before, self._seen = self._seen, self._stamps()
-        if before != self._seen:
-            try:
-                self._context = self._read()
-                log.info("mirror.http.tls: new connections use the certificate of the changed file")
-            except OSError as error:
-                log.warning("mirror.http.tls: a changed file cannot be used; the old certificate stays: %s", error)
-        return self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        with self._lock:
+            before, self._seen = self._seen, self._stamps()
+            if before != self._seen:
+                try:
+                    self._context = self._read()
+                    log.info("mirror.http.tls: new connections use the certificate of the changed file")
+                except OSError as error:
+                    log.warning("mirror.http.tls: a changed file cannot be used; the old certificate stays: %s", error)
+            connection.context = self._context
 
     def _read(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from argparse import ArgumentParser, Namespace
 
 from mirror.commands.options import describe
-from mirror.config.given import add_mirrors, mirror_arguments, mirrors_of
+from mirror.config.given import add_mirrors, mirrors_of
+from mirror.config.properties import Entry
+from mirror.config.values import host_port
 from mirror.errors import SettingsError
 
 DESCRIPTION = """\
@@ -34,10 +37,10 @@ def run(parsed: Namespace) -> int:
     Raises:
         SettingsError: the file or the address is invalid.
     """
-    from app.serve import serve
+    from app.serve import serve  # Streamlit is loaded by this command only
 
-    arguments = mirror_arguments(parsed)
-    first, *others = mirrors_of(arguments)  # an invalid file ends the command with one line
+    mirrors = mirrors_of(parsed)
+    first, *others = mirrors
     access = first.settings.mirror.http
     for other in others:
         if other.settings.mirror.http.has_login and not access.has_login:
@@ -45,7 +48,20 @@ def run(parsed: Namespace) -> int:
                 f"{other.file} requires a login (mirror.http.username), {first.file} does not. The pages of all files have the "
                 "login of the first one: set it there, too."
             )
-    host, _, port = parsed.listen.rpartition(":")
-    if not host or not port.isdigit():
-        raise SettingsError(f'--listen: "{parsed.listen}" is not an address. Write HOST:PORT, such as 127.0.0.1:8501.')
-    serve(arguments, host, int(port), access)
+    serve(mirrors, _listening(parsed.listen), access)
+    return 0
+
+
+def _listening(address: str) -> socket.socket:
+    host, port = host_port(Entry(key="--listen", value=address, where="option"))
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(
+        socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+    )  # connections of a process before may still be closing
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        raise SettingsError(
+            f"cannot listen on {address} ({error.strerror}); set --listen to another address"
+        ) from error
+    return listener

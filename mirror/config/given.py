@@ -89,28 +89,6 @@ def settings_given(
     return classic_settings(given, options or {}, targets)
 
 
-def mirror_arguments(parsed: argparse.Namespace) -> list[str]:
-    """Return the values of `add_mirrors` as arguments for another process; `mirrors_of` parses them.
-
-    The other process may have another working directory.
-
-    Raises:
-        SettingsError: both FILE and MirrorMaker 1's files are given, or a directory has no settings files.
-    """
-    from mirror.errors import SettingsError
-
-    if parsed.files and (parsed.consumer_configs or parsed.producer_config):
-        raise SettingsError(EITHER)
-    if parsed.files:
-        return [str(path) for path in _settings_files(parsed.files)]
-    ways = {name: getattr(parsed, name) for name in ("include", "whitelist", "blacklist")}
-    return [
-        *(f"--consumer.config={path.resolve()}" for path in parsed.consumer_configs or ()),
-        *([f"--producer.config={parsed.producer_config.resolve()}"] if parsed.producer_config else []),
-        *(f"--{name}={text}" for name, text in ways.items() if text is not None),
-    ]
-
-
 class Given(NamedTuple):
     """One of the given mirrors: its unique name, its file as commands name it, its settings."""
 
@@ -119,26 +97,23 @@ class Given(NamedTuple):
     settings: Settings
 
 
-def mirrors_of(arguments: Sequence[str]) -> list[Given]:
-    """Return the mirrors from the result of `mirror_arguments`.
+def mirrors_of(parsed: argparse.Namespace) -> list[Given]:
+    """Load the settings of each mirror that `add_mirrors` was given.
 
     Raises:
-        SettingsError: nothing is given, or a file is refused.
+        SettingsError: FILE and MirrorMaker 1's files are both given, or both missing, or a file is refused.
     """
-    parser = argparse.ArgumentParser()
-    add_mirrors(parser)
-    parsed = parser.parse_args(arguments)
+    from mirror.config.load import load
+    from mirror.errors import SettingsError
+
     if not parsed.files:
-        parsed.file = None
         return [Given("mirror", "FILE", settings_given(parsed))]
+    if parsed.consumer_configs or parsed.producer_config:
+        raise SettingsError(EITHER)
     files = _settings_files(parsed.files)
     stems = [path.stem for path in files]
-    found = []
-    for path in files:
-        parsed.file = path
-        name = path.stem if stems.count(path.stem) == 1 else f"{path.parent.name}/{path.stem}"
-        found.append(Given(name, path.name, settings_given(parsed)))
-    return found
+    names = [path.stem if stems.count(path.stem) == 1 else f"{path.parent.name}/{path.stem}" for path in files]
+    return [Given(name, path.name, load(path)) for name, path in zip(names, files, strict=True)]
 
 
 def _settings_files(given: Sequence[Path]) -> list[Path]:

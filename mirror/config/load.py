@@ -273,7 +273,7 @@ def _access(own: Layer) -> HttpAccess:
         key=values.text(key),
     )
     try:
-        access.server_tls()
+        access.server_context()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise refusal(

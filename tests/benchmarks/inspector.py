@@ -28,10 +28,13 @@ from mirror.lag.flow_summary import worst_first
 # Streamlit runs this in place of app/main.py: the same pages over made-up rows, and no cluster.
 SCRIPT = """
 import runpy
+import sys
 import time
 import streamlit as st
 from app import inspection
 from app.watch import Watch
+from mirror.cli import parse
+from mirror.config.given import mirrors_of
 from mirror.lag.snapshot import Snapshot
 from tests.benchmarks.inspector import {rows} as made_up
 
@@ -47,10 +50,11 @@ class Polls:
         return []
 
 @st.cache_resource
-def watch(name, _given):
-    return Watch(Polls(_given), every_s=5)
+def begin():
+    for given in mirrors_of(parse(["app", *sys.argv[1:]])):
+        inspection.MIRRORS[given.name] = inspection.Inspected(given, Watch(Polls(given), every_s=5))
 
-inspection.Inspected.watch = property(lambda self: watch(self.given.name, self.given))
+begin()
 runpy.run_path({main!r})
 """
 SETTINGS = """clusters = a, b

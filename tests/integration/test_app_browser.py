@@ -14,6 +14,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+from mirror.config.load import load
 from mirror.embedded.ports import free_port
 from tests.certificates import identity
 from tests.integration.inspector import PAGES, SETTLED, SOON_MS, launched, needs_chromium, serving, visit
@@ -247,7 +248,9 @@ def test_polling_begins_with_the_app_and_not_with_its_first_viewer(tmp_path):
             cluster.accept()[0].close()
 
 
-def test_a_protected_inspector_shows_nothing_without_the_login(app, chromium, primary, backup, tmp_path):
+def test_a_protected_inspector_shows_nothing_without_the_login_and_follows_its_certificate(
+    app, chromium, primary, backup, tmp_path
+):
     own = identity("127.0.0.1")
     (tmp_path / "door.pem").write_text(own.pem + own.key_pem)
     file = settings_of(
@@ -272,3 +275,9 @@ def test_a_protected_inspector_shows_nothing_without_the_login(app, chromium, pr
             else:
                 assert "user name and password required" in page.content()
             context.close()
+        other = identity("127.0.0.1")
+        (tmp_path / "new.pem").write_text(other.pem + other.key_pem)
+        (tmp_path / "new.pem").rename(tmp_path / "door.pem")
+        # Only the certificate that is now in the file is trusted.
+        access, listener = load(file).mirror.http, address.removeprefix("https://")
+        assert access.read(listener, "/_stcore/health", timeout_s=PATIENCE * 10) == "ok"

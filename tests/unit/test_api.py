@@ -27,9 +27,8 @@ def get(monkeypatch):
     settings = Settings(
         flows=(), heartbeat_flows=(), mirror=Mirror(metrics_listen=("127.0.0.1", 1)), ignored=(), ignored_why={}
     )
-    inspected = inspection.Inspected(Given("mirror", "mirror.properties", settings))
-    inspected.watch = watch
-    monkeypatch.setattr(inspection, "_mirrors", lambda: {"mirror": inspected})
+    inspected = inspection.Inspected(Given("mirror", "mirror.properties", settings), watch)
+    monkeypatch.setattr(inspection, "MIRRORS", {"mirror": inspected})
 
     def asked(address):
         path, _, query = address.partition("?")

@@ -117,9 +117,8 @@ def opened(monkeypatch, snapshot: Snapshot, page: str = "", *, flows: tuple[Flow
     """A page over one snapshot; `own` are settings `mirror.*` of the file."""
     watch = Watch(Polls(snapshot), every_s=3600)
     settings = Settings(flows=flows, heartbeat_flows=(), mirror=Mirror(**own), ignored=(), ignored_why={})
-    inspected = inspection.Inspected(Given("mirror", "mirror.properties", settings))
-    inspected.watch = watch
-    monkeypatch.setattr(inspection, "_mirrors", lambda: {"mirror": inspected})
+    inspected = inspection.Inspected(Given("mirror", "mirror.properties", settings), watch)
+    monkeypatch.setattr(inspection, "MIRRORS", {"mirror": inspected})
     test = (
         AppTest.from_function(one_page, default_timeout=PATIENCE_S, args=(page,))
         if page

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mirror.cli import parse as parse_arguments
 from mirror.commands.classic import needless_options
 from mirror.config.classic import java_patterns
-from mirror.config.given import mirror_arguments, mirrors_of, settings_given
+from mirror.config.given import mirrors_of, settings_given
 from mirror.errors import SettingsError
 from mirror.model import record_batches
 from mirror.model.repartition import place, rounds
@@ -180,7 +180,7 @@ def test_every_command_about_a_mirror_takes_what_classic_was_given(asked, tmp_pa
         parsed = parse_arguments([*command, *files])
         assert settings_given(parsed).flows == expected.flows, command
         assert getattr(parsed, "flow", "dc1->target") == "dc1->target"
-    (given,) = mirrors_of(mirror_arguments(parse_arguments(["app", *files])))
+    (given,) = mirrors_of(parse_arguments(["app", *files]))
     assert (given.file, given.settings.flows) == ("FILE", expected.flows)
 
 

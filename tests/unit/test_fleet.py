@@ -15,7 +15,7 @@ from app.watch import Watch
 from metrics.partition_status import Status
 from metrics.trend import Trend
 from mirror.commands import app as command
-from mirror.config.given import Given, mirror_arguments, mirrors_of
+from mirror.config.given import Given, mirrors_of
 from mirror.config.load import load
 from mirror.errors import SettingsError
 from mirror.lag.snapshot import Snapshot
@@ -43,10 +43,9 @@ def shown(monkeypatch, files):
     """Open the app over both files, with a page's address."""
     found = {}
     for name, snapshot in (("eu", BAD), ("us", OK)):
-        own = inspection.Inspected(Given(name, f"{name}.properties", load(files / f"{name}.properties")))
-        own.watch = Watch(Polls(snapshot), every_s=3600)
-        found[name] = own
-    monkeypatch.setattr(inspection, "_mirrors", lambda: found)
+        own = Given(name, f"{name}.properties", load(files / f"{name}.properties"))
+        found[name] = inspection.Inspected(own, Watch(Polls(snapshot), every_s=3600))
+    monkeypatch.setattr(inspection, "MIRRORS", found)
 
     def opened(**query):
         test = AppTest.from_file(MAIN, default_timeout=PATIENCE_S)
@@ -63,14 +62,14 @@ def test_the_pollers_of_all_mirrors_start_together(monkeypatch, files):
     polled = []
     monkeypatch.setattr(inspection, "Inspector", lambda settings: settings.flows[0].name)
     monkeypatch.setattr(inspection, "Watch", lambda inspector, **_: polled.append(inspector))
-    found = {each.name: inspection.Inspected(each) for each in given(files)}
-    monkeypatch.setattr(inspection, "_mirrors", lambda: found)
-    inspection.start_pollers()
+    monkeypatch.setattr(inspection, "MIRRORS", {})
+    inspection.start_pollers(given(files))
     assert polled == ["a->b", "a->c"]
+    assert list(inspection.mirrors()) == ["eu", "us"]
 
 
 def given(*paths):
-    return mirrors_of(mirror_arguments(parse_arguments(["app", *map(str, paths)])))
+    return mirrors_of(parse_arguments(["app", *map(str, paths)]))
 
 
 def test_a_directory_means_all_its_files(files):

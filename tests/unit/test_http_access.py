@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from starlette.requests import Request
 
+from app.entrance import Login
 from app.moved import routes
 from metrics import exporter
 from metrics.exporter import MOST_CONNECTIONS, SILENT_S, serve
@@ -133,11 +134,7 @@ def test_half_a_door_is_refused(settings, lines, complaint):
     assert "hush" not in str(refused.value)
 
 
-def test_the_inspector_asks_pages_and_websockets_alike(monkeypatch, tmp_path):
-    (tmp_path / "f").write_text(FILE)
-    monkeypatch.setattr("sys.argv", ["app", str(tmp_path / "f")])
-    from app.entrance import Login
-
+def test_the_inspector_asks_pages_and_websockets_alike():
     came_in: list[str] = []
     said: list[dict[str, object]] = []
 
