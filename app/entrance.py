@@ -1,4 +1,4 @@
-"""Make the web application of the pages and the API, with the login of the settings."""
+"""Make the web application of pages and API, with the login of the settings."""
 
 from __future__ import annotations
 

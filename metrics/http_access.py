@@ -84,7 +84,7 @@ class HttpAccess:
 
 
 class _CurrentCertificate:
-    """Gives each handshake of a server the certificate that is in its file at that time."""
+    """Gives each handshake of a server the certificate that its file has at that time."""
 
     def __init__(self, certificate: str, key: str) -> None:
         """Read the files; raises OSError if they cannot be used."""
