@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from metrics.http_access import HttpAccess
 from mirror.config.given import Given
+from mirror.errors import MirrorError
 
+STOPS_WITHIN_S = 3  # with open pages
 OPTIONS = {
     "server.headless": True,
     "server.enableXsrfProtection": True,
@@ -30,7 +32,11 @@ OPTIONS = {
 
 
 def serve(mirrors: Sequence[Given], listener: socket.socket, access: HttpAccess) -> None:
-    """Poll the mirrors and serve their pages, until SIGINT or SIGTERM."""
+    """Poll the mirrors and serve their pages, until SIGINT or SIGTERM.
+
+    Raises:
+        MirrorError: Streamlit does not start.
+    """
     import uvicorn
     from streamlit.web.bootstrap import load_config_options
 
@@ -50,7 +56,11 @@ def serve(mirrors: Sequence[Given], listener: socket.socket, access: HttpAccess)
         ws_per_message_deflate=False,
         access_log=False,
         log_level="warning",
+        timeout_graceful_shutdown=STOPS_WITHIN_S,
     )
     start_pollers(mirrors)
     print(f"lag inspector: {access.scheme}://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
-    uvicorn.Server(config).run(sockets=[listener])
+    server = uvicorn.Server(config)
+    server.run(sockets=[listener])
+    if not server.started:
+        raise MirrorError("the lag inspector did not start; the lines before show why")

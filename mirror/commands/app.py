@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 
 from mirror.commands.options import describe
 from mirror.config.given import add_mirrors, mirrors_of
@@ -36,6 +38,7 @@ def run(parsed: Namespace) -> int:
 
     Raises:
         SettingsError: the file or the address is invalid.
+        MirrorError: Streamlit does not start.
     """
     from app.serve import serve  # Streamlit is loaded by this command only
 
@@ -48,19 +51,22 @@ def run(parsed: Namespace) -> int:
                 f"{other.file} requires a login (mirror.http.username), {first.file} does not. The pages of all files have the "
                 "login of the first one: set it there, too."
             )
-    serve(mirrors, _listening(parsed.listen), access)
+    listener = _listening(parsed.listen)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):  # after the server has handled a signal, it raises the signal again
+        serve(mirrors, listener, access)
     return 0
 
 
 def _listening(address: str) -> socket.socket:
     host, port = host_port(Entry(key="--listen", value=address, where="option"))
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listener.setsockopt(
-        socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-    )  # connections of a process before may still be closing
+    # Connections of an earlier process may still be closing.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
     except OSError as error:
+        listener.close()
         raise SettingsError(
             f"cannot listen on {address} ({error.strerror}); set --listen to another address"
         ) from error

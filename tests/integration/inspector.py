@@ -60,7 +60,7 @@ def serving(file: Path, log: Path, *, port: int | None = None, others: Sequence[
         yield address
     finally:
         process.terminate()
-        process.wait(20)
+        assert process.wait(20) == 0, log.read_text()
 
 
 @contextmanager

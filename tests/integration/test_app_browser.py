@@ -274,7 +274,6 @@ def test_a_protected_inspector_shows_nothing_without_the_login_and_follows_its_c
                 assert count_of(page)
             else:
                 assert "user name and password required" in page.content()
-            context.close()
         other = identity("127.0.0.1")
         (tmp_path / "new.pem").write_text(other.pem + other.key_pem)
         (tmp_path / "new.pem").rename(tmp_path / "door.pem")

@@ -21,6 +21,7 @@ from app.moved import routes
 from metrics import exporter
 from metrics.exporter import MOST_CONNECTIONS, SILENT_S, serve
 from metrics.http_access import HttpAccess
+from mirror.cli import main
 from mirror.config.load import load
 from mirror.errors import SettingsError
 from tests.certificates import identity
@@ -132,6 +133,16 @@ def test_half_a_door_is_refused(settings, lines, complaint):
     with pytest.raises(SettingsError, match=complaint) as refused:
         settings(*lines)
     assert "hush" not in str(refused.value)
+
+
+def test_the_inspector_refuses_an_address_that_it_cannot_have(tmp_path, capsys):
+    (tmp_path / "f").write_text(FILE)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        assert main(["app", str(tmp_path / "f"), "--listen", taken]) == SettingsError.exit_code
+    assert f"cannot listen on {taken} (Address already in use); set --listen" in capsys.readouterr().err
+    assert main(["app", str(tmp_path / "f"), "--listen", "8501"]) == SettingsError.exit_code
+    assert '--listen: "8501" is not an address' in capsys.readouterr().err
 
 
 def test_the_inspector_asks_pages_and_websockets_alike():
