@@ -95,9 +95,29 @@ class Seconds:
         SECONDS.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
 
 
+class Failures:
+    """Prints each failure when it happens: a run takes minutes, and pytest shows failures at its end."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    @pytest.hookimpl(trylast=True)  # after the letter
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Print the test and the first line of its error."""
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            why = crash.message.partition("\n")[0] if crash is not None else report.when
+            self._terminal.write_line(f"\nFAILED {report.nodeid.partition('@')[0]}: {why}", red=True)
+
+
+@pytest.hookimpl(trylast=True)  # after pytest's terminal
 def pytest_configure(config: pytest.Config) -> None:
-    """Time groups if that is asked for; workers of xdist leave it to the process that started them."""
-    if config.getoption("--record-seconds") and not hasattr(config, "workerinput"):
+    """Print failures at once, and time groups if that is asked for. Workers of xdist do neither."""
+    if hasattr(config, "workerinput"):
+        return
+    if terminal := config.pluginmanager.get_plugin("terminalreporter"):
+        config.pluginmanager.register(Failures(terminal))
+    if config.getoption("--record-seconds"):
         config.pluginmanager.register(Seconds())
 
 
