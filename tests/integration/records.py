@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -114,9 +115,15 @@ def differences(source: Any, target: Any, topic: str, remote: str, *, isolation:
     return compare(source.bootstrap, target.bootstrap, {topic: remote}, isolation=isolation).differences
 
 
+@cache
+def _admin(bootstrap: str) -> Cluster:
+    """Return a cluster with connections that stay open: tests ask it ten times a second."""
+    return Cluster("test", {"bootstrap.servers": bootstrap})
+
+
 def end_offset(cluster: Any, topic: str, partition: int, *, read_committed: bool = False) -> int:
     """Log-end offset, or the last stable one."""
-    admin = Cluster("test", {"bootstrap.servers": cluster.bootstrap})
+    admin = _admin(cluster.bootstrap)
 
     def asked() -> tuple[int]:
         try:

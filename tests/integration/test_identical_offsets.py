@@ -155,9 +155,10 @@ def test_transactions_and_their_markers(mirror, primary, backup, topic, isolatio
 
 
 def test_an_empty_topic_whose_log_begins_later(mirror, primary, backup, topic, isolation):
-    create(primary, topic)
-    write(primary, topic, rows(300))
-    delete_before(primary, topic, 300)
+    with mirror.frozen():  # it must not see the records
+        create(primary, topic)
+        write(primary, topic, rows(300))
+        delete_before(primary, topic, 300)
     await_end(primary, backup, topic)
     eventually(lambda: start_offset(backup, f"primary.{topic}", 0) == 300, within_s=30, because="the filler is deleted")
     write(primary, topic, rows(20))
