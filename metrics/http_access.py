@@ -103,7 +103,7 @@ class _CurrentCertificate:
         return context
 
     def _renew(self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _used: ssl.SSLContext) -> None:
-        """Called by each handshake, also if the client names no host.
+        """Give a handshake the current context, also if the client names no host.
 
         If a file has changed, read the files again. If they cannot be used, log a warning and keep the old certificate.
         """
