@@ -48,7 +48,7 @@ class HttpAccess:
         Raises:
             OSError: The files cannot be read, or are not a certificate and its key.
         """
-        return _CurrentCertificate(self.certificate, self.key).listening() if self.certificate else None
+        return _CurrentCertificate(self.certificate, self.key).listening if self.certificate else None
 
     def authorizes(self, authorization: str) -> bool:
         """Return whether an Authorization header (HTTP Basic) has the right login; compare in constant time."""
@@ -84,23 +84,21 @@ class HttpAccess:
 
 
 class _CurrentCertificate:
-    """Gives each handshake of a server the certificate that its file has at that time."""
+    """Gives each handshake of a server the certificate that its file has at that time.
+
+    `listening` is the context of the listener.
+    """
 
     def __init__(self, certificate: str, key: str) -> None:
         """Read the files; raises OSError if they cannot be used."""
         self._files = (certificate, key or None)
         self._lock = threading.Lock()  # handshakes may be in several threads
         self._seen = self._stamps()
-        self._context = self._read()
-
-    def listening(self) -> ssl.SSLContext:
-        """Return the context for the listener."""
-        context = self._read()
+        self.listening = self._current = self._read()
         # A resumed session would not show the certificate.
-        context.options |= ssl.OP_NO_TICKET
-        context.num_tickets = 0
-        context.sni_callback = self._renew
-        return context
+        self.listening.options |= ssl.OP_NO_TICKET
+        self.listening.num_tickets = 0
+        self.listening.sni_callback = self._renew
 
     def _renew(self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _used: ssl.SSLContext) -> None:
         """Give a handshake the current context, also if the client names no host.
@@ -111,11 +109,11 @@ class _CurrentCertificate:
             before, self._seen = self._seen, self._stamps()
             if before != self._seen:
                 try:
-                    self._context = self._read()
+                    self._current = self._read()
                     log.info("mirror.http.tls: new connections use the certificate of the changed file")
                 except OSError as error:
                     log.warning("mirror.http.tls: a changed file cannot be used; the old certificate stays: %s", error)
-            connection.context = self._context
+            connection.context = self._current
 
     def _read(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

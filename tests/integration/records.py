@@ -184,10 +184,22 @@ def await_replicated(
     )
 
 
-def flows(cluster: Any, remote: str, *, more: int = 100, within_s: float = 90, because: str = "the load flows") -> None:
-    """Wait until the first partition of a remote topic has grown by more than so many offsets."""
-    before = end_offset(cluster, remote, 0)
-    eventually(lambda: end_offset(cluster, remote, 0) > before + more, within_s=within_s, because=because)
+def flows(
+    cluster: Any,
+    remote: str,
+    *,
+    more: int = 100,
+    partitions: int = 1,
+    within_s: float = 90,
+    because: str = "the load flows",
+) -> None:
+    """Wait until each of the first partitions of a remote topic has grown by more than so many offsets."""
+    before = [end_offset(cluster, remote, partition) for partition in range(partitions)]
+    eventually(
+        lambda: all(end_offset(cluster, remote, partition) > end + more for partition, end in enumerate(before)),
+        within_s=within_s,
+        because=because,
+    )
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from mirror.embedded.broker import Broker
 from tests.integration.appliance import RunningAppliance
 from tests.integration.ledger import PATIENCE_S, ledger, told
-from tests.integration.records import await_replicated, big, create, end_offset, load, rows, write
+from tests.integration.records import await_replicated, big, create, end_offset, flows, load, rows, write
 from tests.integration.test_take_over import positions
 from tests.waiting import eventually
 
@@ -105,11 +105,7 @@ def test_copied_records_without_a_position_are_not_listed_as_lost(primary, backu
     running = RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic)
     with running:
         with load(primary, topic, rate=2000):
-            eventually(
-                lambda: all(end_offset(backup, f"primary.{topic}", partition) > 1000 for partition in range(2)),
-                within_s=90,
-                because="the load flows in both partitions, each of a slot of its own",
-            )
+            flows(backup, f"primary.{topic}", more=1000, partitions=2)  # they belong to different slots
             running.kill_all()
         write(primary, topic, rows(40), range(2))  # that nobody has copied
         copied = [end_offset(backup, f"primary.{topic}", partition) for partition in range(2)]
