@@ -1,26 +1,30 @@
-"""A TCP proxy before a broker that makes the network bad: stalls, half-open connections, resets, slow and sliced links."""
+"""A TCP proxy before a broker that makes the network bad: lost packets, stalls, half-open connections, resets, slow links."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import random
 import socket
 import struct
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from mirror.embedded.broker import Broker
 from mirror.embedded.ports import HOST, free_port
-from tests.cable import Cable, cable, is_possible
 
 CHUNK = 1 << 16
 TICK_S = 0.02
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER 0: close sends RST
+# socket(7), SO_ATTACH_FILTER: a program of one instruction, "return 0", by which the kernel drops all that a socket is sent.
+_ATTACH_FILTER, _DETACH_FILTER = 26, 27
+_RETURN_0 = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0), 8)
+_DROP_ALL = struct.pack("HP", 1, ctypes.addressof(_RETURN_0))
 
 
 @dataclass(eq=False, slots=True)
@@ -42,24 +46,32 @@ class Link:
 class FaultProxy:
     """Forwards `port` to a broker's listener. Its attributes are the faults; they work at once, on open connections too."""
 
-    def __init__(self, port: int, upstream: int, cable: Cable | None = None) -> None:
+    def __init__(self, port: int, upstream: int) -> None:
         self.port = port
-        self.host = cable.host if cable is not None else HOST
-        self.cable = cable
         self.upstream = upstream
+        self._listener = socket.create_server((HOST, port))
         self._links: set[Link] = set()
         self.accepted = 0  # connections, ever
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
+        self._drops = False
         self.heal()
 
     def heal(self) -> None:
         """Be a good network again; half-open connections stay as they are."""
-        self.is_stalled = False  # bytes wait, as when a cable is out
+        if self._drops:
+            self._drops = False
+            self._filter(_DETACH_FILTER)
+        self.is_stalled = False  # bytes wait, while clients' packets are acknowledged
         self.is_down = False  # new connections are refused, open ones reset
         self.delay_s = (0.0, 0.0)  # and its jitter, per chunk
         self.bytes_per_s = 0  # per connection and direction; 0: as fast as it goes
         self.slice_bytes = 0  # 0: as they come
+
+    def drop_packets(self) -> None:
+        """Let no packet through, ends of connections and acknowledgments included: neither side hears of it."""
+        self.is_stalled = self._drops = True
+        self._filter(_ATTACH_FILTER)
 
     def reset_all(self) -> None:
         """RST every open connection."""
@@ -80,10 +92,14 @@ class FaultProxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
 
+    def _filter(self, option: int) -> None:
+        for each in (self._listener, *(link.client.get_extra_info("socket") for link in tuple(self._links))):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                each.setsockopt(socket.SOL_SOCKET, option, _DROP_ALL)
+
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        listens = self.cable.listener(self.port) if self.cable else socket.create_server((HOST, self.port))
-        server = self._loop.run_until_complete(asyncio.start_server(self._connected, sock=listens))
+        server = self._loop.run_until_complete(asyncio.start_server(self._connected, sock=self._listener))
         self._loop.run_forever()
         server.close()
         for link in tuple(self._links):
@@ -132,21 +148,13 @@ class FaultProxy:
 
 
 @contextmanager
-def proxied(name: str, folder: Path, *, has_cable: bool = False) -> Iterator[tuple[Broker, FaultProxy, str]]:
-    """Start a broker with a second listener that is reached through a proxy only; yield it, the proxy, its bootstrap.
-
-    Args:
-        name: The broker's.
-        folder: The broker's.
-        has_cable: The proxy is at the far end of a cable, where one can be laid.
-    """
+def proxied(name: str, folder: Path) -> Iterator[tuple[Broker, FaultProxy, str]]:
+    """Start a broker with a second listener that is reached through a proxy only; yield it, the proxy, its bootstrap."""
     upstream, port = free_port(), free_port()
-    with ExitStack() as stack:
-        proxy = FaultProxy(port, upstream, stack.enter_context(cable()) if has_cable and is_possible() else None)
-        overrides = {
-            "listeners": f"PROXIED://{HOST}:{upstream}",
-            "advertised.listeners": f"PROXIED://{proxy.host}:{port}",
-            "listener.security.protocol.map": "PROXIED:PLAINTEXT",
-        }
-        broker = stack.enter_context(Broker.start(name, folder, overrides=overrides))
-        yield broker, stack.enter_context(proxy), f"{proxy.host}:{port}"
+    overrides = {
+        "listeners": f"PROXIED://{HOST}:{upstream}",
+        "advertised.listeners": f"PROXIED://{HOST}:{port}",
+        "listener.security.protocol.map": "PROXIED:PLAINTEXT",
+    }
+    with Broker.start(name, folder, overrides=overrides) as broker, FaultProxy(port, upstream) as proxy:
+        yield broker, proxy, f"{HOST}:{port}"

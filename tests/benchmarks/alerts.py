@@ -97,11 +97,9 @@ def _kill(side: str, scene: Scene) -> None:
     scene.brokers[side].kill()
 
 
-def _pull(side: str, scene: Scene) -> None:
-    cable = scene.links[side].cable
-    assert cable is not None, "cables need root, Linux and Debian's iproute2"
-    cable.pull()
-    scene.close.callback(cable.plug_in)
+def _lose_packets(side: str, scene: Scene) -> None:
+    scene.links[side].drop_packets()
+    scene.close.callback(scene.links[side].heal)
 
 
 def _freeze_appliance(scene: Scene) -> None:
@@ -211,10 +209,10 @@ def _again(do: Callable[[], None]) -> Iterator[None]:
 FAILURES: dict[str, Callable[[Scene], None]] = {
     "the target is frozen": partial(_freeze, "target"),
     "the target is killed": partial(_kill, "target"),
-    "the target is cut off": partial(_pull, "target"),
+    "the target is cut off": partial(_lose_packets, "target"),
     "the source is frozen": partial(_freeze, "source"),
     "the source is killed": partial(_kill, "source"),
-    "the source is cut off": partial(_pull, "source"),
+    "the source is cut off": partial(_lose_packets, "source"),
     "the mirror is frozen": _freeze_appliance,
     "the mirror is killed": _kill_appliance,
     "one process of two is killed": _kill_one_of_two,
@@ -278,7 +276,7 @@ def measure(name: str, minutes: float) -> list[Fired]:
 def start(scene: Scene, *, processes: int) -> None:
     """Start both clusters and the mirror."""
     for side in ("source", "target"):
-        broker, link, address = scene.close.enter_context(proxied(side, scene.folder / side, has_cable=True))
+        broker, link, address = scene.close.enter_context(proxied(side, scene.folder / side))
         scene.brokers[side], scene.links[side], scene.addresses[side] = broker, link, address
     create(scene.brokers["source"], TOPIC, 2)
     for _ in range(processes):

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 from mirror.config.load import load
 from mirror.embedded.ports import free_port
@@ -75,19 +75,28 @@ def launched() -> Iterator[Browser]:
 def visit(page: Page, address: str) -> None:
     """Open a page, and wait until it shows its headline.
 
-    Another test may lay a cable meanwhile (tests/cable.py), which gives this machine an address more. Chromium then gives up all
-    that it loads (ERR_NETWORK_CHANGED), and the page stays blank. It is loaded again.
+    If this machine gets another address meanwhile, for example by a test of containers, Chromium gives up all that it loads
+    (ERR_NETWORK_CHANGED), and the page stays blank. It is loaded again.
     """
     given_up: list[str] = []
     page.on(
         "requestfailed", lambda request: given_up.append(request.url) if CHANGED in (request.failure or "") else None
     )
-    page.goto(address)
+
+    def load() -> None:
+        try:
+            page.goto(address)
+        except Error as failure:
+            if CHANGED not in failure.message:
+                raise
+            given_up.append(address)
+
+    load()
     headline = page.get_by_role("heading", level=1).first
     until_s = time.monotonic() + SOON_MS / 1000
     while not headline.is_visible() or given_up:
         assert time.monotonic() < until_s, f"{address} shows no headline"
         if given_up:
             given_up.clear()
-            page.reload()
+            load()
         page.wait_for_timeout(LOOK_MS)

@@ -9,9 +9,8 @@ from contextlib import ExitStack
 import pytest
 from _pytest.mark import ParameterSet
 
-from tests.cable import is_possible
 from tests.integration.appliance import Engine, RunningAppliance
-from tests.soak.faults import CABLES, FAULTS
+from tests.soak.faults import FAULTS
 from tests.soak.kill_points import KILL_POINTS
 from tests.soak.oracle import Fate
 from tests.soak.rounds import a_round
@@ -117,8 +116,6 @@ def _scene(mode: str, fault: str) -> ParameterSet:
     ("mode", "fault"), [_scene(mode, fault) for mode, faults in BOUNDED.items() for fault in faults]
 )
 def test_no_fault_loses_repeats_or_reorders_a_record(on_stage, mode, fault):
-    if fault in CABLES and not is_possible():
-        pytest.skip("cables need root, Linux and Debian's iproute2")
     stage = on_stage(mode)
     before = {log: log.stat().st_size for log in stage.logs()}
     found = a_round(stage, FAULTS[fault], SEED, f"soak-{list(FAULTS).index(fault)}").fate

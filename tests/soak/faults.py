@@ -189,12 +189,10 @@ def _slice(link: FaultProxy, _: random.Random) -> None:
     time.sleep(4)
 
 
-def _pull_cable(link: FaultProxy, dice: random.Random) -> None:
-    """Let no packet through, neither data nor an end of a connection, for longer than a window is waited for."""
-    assert link.cable is not None
-    link.cable.pull()
+def _lose_packets(link: FaultProxy, dice: random.Random) -> None:
+    """For longer than a window is waited for."""
+    link.drop_packets()
     time.sleep(dice.uniform(20, 60))
-    link.cable.plug_in()
 
 
 def _network(side: str, worsen: Callable[[FaultProxy, random.Random], None]) -> Fault:
@@ -217,10 +215,6 @@ def outage(side: str, minutes: float) -> Fault:
     return strike
 
 
-CABLES: dict[str, Fault] = {
-    "cut off the source": _network("source", _pull_cable),
-    "cut off the target": _network("target", _pull_cable),
-}
 NETWORKS: dict[str, Fault] = {
     "stall the source's network": _network("source", _stall),
     "stall the target's network": _network("target", _stall),
@@ -234,7 +228,8 @@ NETWORKS: dict[str, Fault] = {
     "a slow link to the target": _network("target", _crawl),
     "seven bytes at a time from the source": _network("source", _slice),
     "seven bytes at a time to the target": _network("target", _slice),
-    **CABLES,
+    "cut off the source": _network("source", _lose_packets),
+    "cut off the target": _network("target", _lose_packets),
 }
 OF_TRIOS: dict[str, Fault] = {
     "leave a topic of the source without a leader": _leaderless("source"),

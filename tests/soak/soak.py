@@ -19,8 +19,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from tests.cable import is_possible
-from tests.soak.faults import CABLES, FAULTS, NETWORKS, OF_TRIOS, outage
+from tests.soak.faults import FAULTS, NETWORKS, OF_TRIOS, outage
 from tests.soak.options import soak_parser
 from tests.soak.oracle import Fate
 from tests.soak.rounds import Outcome, a_round, calmed_down
@@ -35,9 +34,9 @@ def faults(asked: argparse.Namespace, mode: str = "") -> dict[str, Fault]:
     """Return what may happen in a mode."""
     if asked.outage:
         return {f"the {side} is down for {asked.outage:g} minutes": outage(side, asked.outage) for side in asked.side}
-    known = {name: fault for name, fault in FAULTS.items() if is_possible() or name not in CABLES}
+    known = dict(FAULTS)
     if asked.trios:
-        known = {name: fault for name, fault in known.items() if name not in NETWORKS} | OF_TRIOS
+        known = {name: fault for name, fault in FAULTS.items() if name not in NETWORKS} | OF_TRIOS
     if mode == MODES[2]:
         known.pop(CHANGES_MODE, None)  # exactly once is refused with identical offsets
     return {name: fault for name, fault in known.items() if asked.faults.search(name)}

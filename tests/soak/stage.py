@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from mirror.embedded.broker import Broker
+from mirror.embedded.ports import HOST
 from tests.fault_proxy import FaultProxy, proxied
 from tests.integration.appliance import RunningAppliance
 from tests.soak.hooks import sitecustomize
@@ -63,7 +64,7 @@ class Stage:
         """Return one more process of the flow, not started yet, with a state folder and an address of its own."""
         folder = self.folder / f"mirror-{len(self._all) + 1}"
         folder.mkdir()
-        addresses = {side: f"{link.host}:{link.port}" for side, link in self.links.items()}
+        addresses = {side: f"{HOST}:{link.port}" for side, link in self.links.items()}
         addresses = addresses or {"source": self.source.bootstrap, "target": self.target.bootstrap}
         one = RunningAppliance(
             folder,
@@ -106,7 +107,7 @@ def staged(mode: str, folder: Path, *, has_trios: bool = False) -> Iterator[Stag
             clusters = [stack.enter_context(trio(side, folder / side)) for side in SIDES]
             stage = Stage(mode, folder, *clusters, {}, replicas=REPLICAS)
         else:
-            found = [stack.enter_context(proxied(side, folder / side, has_cable=True)) for side in SIDES]
+            found = [stack.enter_context(proxied(side, folder / side)) for side in SIDES]
             (source, source_link, _), (target, target_link, _) = found
             stage = Stage(mode, folder, source, target, {"source": source_link, "target": target_link})
         stage.appliance = stage.another()
