@@ -216,8 +216,11 @@ def beside(run: Callable[[threading.Event], None], name: str) -> Iterator[None]:
 
 
 @contextmanager
-def load(cluster, topic: str, *, partitions: int = 2, rate: int = 300) -> Iterator[None]:
-    """Write numbered records all the while; they outlast a broker's restart, none twice."""
+def load(cluster, topic: str, *, partitions: int = 2, rate: int = 300, every_s: float = 0.2) -> Iterator[None]:
+    """Write numbered records all the while; they outlast a broker's restart, none twice.
+
+    A broker's CPU time depends on how often records come (`every_s`), hardly on how many (`rate`, per second).
+    """
     failures: list[object] = []
 
     def run(stop: threading.Event) -> None:
@@ -231,8 +234,8 @@ def load(cluster, topic: str, *, partitions: int = 2, rate: int = 300) -> Iterat
             error_cb=lambda _: None,
         )
         n = 0
-        while not stop.wait(0.05):
-            for _ in range(rate // 20):
+        while not stop.wait(every_s):
+            for _ in range(round(rate * every_s)):
                 producer.produce(
                     topic,
                     str(n).encode(),

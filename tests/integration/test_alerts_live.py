@@ -41,7 +41,6 @@ def watched(folder: Path, port: int, manager: str) -> Iterator[Prometheus]:
         yield server
 
 
-@pytest.mark.spark  # panels show what Spark took for each phase
 def test_a_stalled_target_fires_the_right_alerts_and_they_clear(primary, backup, topic, tmp_path):
     create(primary, topic, 2)
     with (

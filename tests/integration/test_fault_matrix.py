@@ -51,26 +51,28 @@ IN_TRANSACTIONS = (  # what transactions are there for; the rest does not know h
     "half-open connections to the target",
     *WITH_POSITIONS,
 )
-# At least once, a change runs one side of each pair; the simulation plays what it leaves out.
-OTHER_SIDES = (
-    "restart the target",
-    "freeze the source",
-    "stall the source's network",
-    "cut the source off",
-    "reset the source's connections",
-    "half-open connections to the source",
-    "a slow link to the source",
-    "seven bytes at a time to the target",
-    "a slow disk under the target",
-)
-IDENTICAL = ("kill -9 the mirror", "freeze the target")  # for each change; the simulation plays the others too
 BOUNDED = {
     MODES[0]: [fault for fault in FAULTS if fault not in ELSEWHERE and (fault in POINTS or fault not in KILL_POINTS)],
     MODES[1]: IN_TRANSACTIONS,
     MODES[2]: (*IN_TRANSACTIONS, "cut the ends of the target's logs"),
 }
-
-
+# For each change, one side of each pair, and with transactions less than that; the simulation plays what is left out.
+NIGHTLY = {
+    MODES[0]: (
+        "restart the source",
+        "restart the target",
+        "freeze the source",
+        "stall the source's network",
+        "cut the source off",
+        "reset the source's connections",
+        "half-open connections to the source",
+        "a slow link to the source",
+        "seven bytes at a time to the target",
+        "a slow disk under the target",
+    ),
+    MODES[1]: ("kill -9 all workers", "suspend the mirror, then resume it", "half-open connections to the target"),
+    MODES[2]: tuple(fault for fault in BOUNDED[MODES[2]] if fault not in ("kill -9 the mirror", "freeze the target")),
+}
 ON_SPARK = ("kill -9 one worker", "kill -9 all workers", "kill -9 the JVM", "kill -9 the mirror")
 
 
@@ -107,7 +109,7 @@ def _scene(mode: str, fault: str) -> ParameterSet:
     is_on_spark = mode == MODES[0] and fault in ON_SPARK
     group = f"matrix, {mode}: {'processes on Spark' if is_on_spark else _kind(fault)}"
     marks = [pytest.mark.xdist_group(group), *([pytest.mark.spark] if is_on_spark else [])]
-    if (mode == MODES[2] and fault not in IDENTICAL) or (mode == MODES[0] and fault in OTHER_SIDES):
+    if fault in NIGHTLY[mode]:
         marks.append(pytest.mark.nightly)
     return pytest.param(mode, fault, marks=marks)
 

@@ -37,7 +37,7 @@ def test_a_mirror_that_keeps_pace_shows_the_lag_of_what_is_in_flight(primary, ba
         on_target = sum(end_offset(backup, remote, each, read_committed=True) for each in range(PARTITIONS))
         return sum(end_offset(primary, topic, each) for each in range(PARTITIONS)) - on_target
 
-    with appliance, load(primary, topic, partitions=PARTITIONS, rate=RATE):
+    with appliance, load(primary, topic, partitions=PARTITIONS, rate=RATE, every_s=0.05):
         eventually(
             lambda: len(appliance.served("lag_records", topic=remote)) == PARTITIONS,
             within_s=60,

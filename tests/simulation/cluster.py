@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import uuid
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +19,7 @@ from tests.simulation.network import Link, Network
 from tests.simulation.transactions import Transactions
 
 SPOKEN = {0: (3, 13), 1: (4, 17), 2: (1, 7), 3: (4, 12), 8: (2, 8), 9: (2, 7), 10: (1, 3), 18: (0, 3), 22: (0, 4)}
-SPOKEN |= dict.fromkeys((24, 25), (0, 3))
+SPOKEN |= dict.fromkeys((24, 25), (0, 3)) | {15: (0, 5), 16: (0, 4)}
 SERVICE_S = (0.00005, 0.0005)
 MARKER_LOOKS_S = 0.01
 NOTHING_S = timedelta(0)
@@ -59,6 +59,7 @@ class Cluster:
         network.brokers |= {(broker.host, 9092): broker for broker in self.brokers.values()}
         self.bootstrap = ",".join(f"{broker.host}:9092" for broker in self.brokers.values())
         self.on_append: Callable[[PartitionLog], None] = lambda _: None
+        self.on_commit: Callable[[str, Mapping[TopicPartition, tuple[int, str]]], None] = lambda _, __: None
         self._producer_ids = 0
         self._coordinators: dict[str, tuple[int, float]] = {}  # node, and until when it loads
         self.transactions = Transactions(
@@ -305,6 +306,8 @@ class Broker:
             8: self._commit,
             9: self._committed,
             10: self._coordinator,
+            15: self._described,
+            16: self._groups,
             _VERSIONS: self._versions,
             22: self._init_producer_id,
             24: self._add_partitions,
@@ -463,6 +466,7 @@ class Broker:
         if code is OK:
             known = {place: at for place, at in places.items() if place in self.cluster.logs}
             self.cluster.group(request.group_id).offsets |= known
+            self.cluster.on_commit(request.group_id, known)
         answer(_codes(answers(8, version), "OffsetCommitResponse", places, code))
 
     def _committed(self, request: Any, version: int, answer: Answer) -> None:
@@ -489,6 +493,32 @@ class Broker:
             for name, numbers in (wanted.items() if code is OK else ())
         )
         answer(make(module.OffsetFetchResponse, throttle_time=NOTHING_S, topics=topics, error_code=code))
+
+    def _groups(self, _: Any, version: int, answer: Answer) -> None:
+        module = answers(16, version)
+        groups = tuple(
+            make(module.ListedGroup, group_id=name, protocol_type="consumer", group_state="Empty", group_type="classic")
+            for name in self.cluster.groups
+            if self.cluster.coordinator(name) == self.node
+        )
+        answer(make(module.ListGroupsResponse, throttle_time=NOTHING_S, error_code=OK, groups=groups))
+
+    def _described(self, request: Any, version: int, answer: Answer) -> None:
+        module = answers(15, version)
+        groups = tuple(
+            make(
+                module.DescribedGroup,
+                error_code=self.cluster.refuses_as_coordinator(self.node, name),
+                error_message=None,
+                group_id=name,
+                group_state="Empty",
+                protocol_type="consumer",
+                protocol_data="",
+                members=(),
+            )
+            for name in request.groups
+        )
+        answer(make(module.DescribeGroupsResponse, throttle_time=NOTHING_S, groups=groups))
 
     # --- transactions -------------------------------------------------------------------------------------------
 

@@ -23,6 +23,8 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.log import PartitionLog
 from tests.soak.oracle import Fate, fate, shifted
 
+Values = dict[int, bytes | None]  # of records, by offset
+
 
 class ClusterPair:
     """Both clusters, and which records count on each: all, or those of committed transactions and of none."""
@@ -60,43 +62,79 @@ class ClusterPair:
         """Return how many records are not on the target yet."""
         return sum(len(sent) - len(got) for sent, got in self._records())
 
-    def misplaced(self, plan: FlowPlan, *, has_lost_positions: bool) -> list[str]:
+    def misplaced(self, plan: FlowPlan, *, is_exact: bool) -> list[str]:
         """Return the partitions in which a group would skip a record, or read one again, after its offset is translated.
 
         With identical offsets it must keep its offset. Without them it may read records again after the target has lost
-        positions: their metadata had the newest runs of the map.
+        positions (`is_exact` is false): their metadata had the newest runs of the map.
         """
-        maps, found = maps_of(plan, self._target), []
-        for (ours, theirs), (sent, got) in zip(self._logs(), self._records(), strict=True):
-            if self._is_identical and theirs.repeats_marker_from is not None:
-                continue
-            offsets, position = maps[TopicPartition(ours.topic, ours.number)]
-            offset_of = {value: offset for offset, value in got.items()}
-            copied = [offset for offset in sent if offset < position]
-            copies = [-1, *(offset_of[sent[offset]] for offset in copied), theirs.end]
-            for offset in range(position + 1):
-                if (at := offsets.translate(offset)) is None and offset <= min(copied, default=position):
-                    continue  # the group has read nothing
-                read = bisect_left(copied, offset)
-                after, until = (offset - 1, offset) if self._is_identical else (copies[read], copies[read + 1])
-                if has_lost_positions and not self._is_identical:
-                    after = -1
-                if at is None or not after < at <= until:
-                    found.append(f"{ours.name}: {offset} becomes {at}, not in ({after}, {until}]: {offsets.text()}")
+        found = []
+        for place, (offsets, position) in maps_of(plan, self._target).items():
+            copies = self._copies(place)
+            for offset in range(position + 1) if copies is not None else ():
+                if wrong := copies.wrong_place(offset, offsets.translate(offset), is_exact=is_exact):
+                    found.append(f"{wrong}: {offsets.text()}")
                     break
         return found
+
+    def wrong_place(self, place: TopicPartition, offset: int, at: int | None, *, is_exact: bool) -> str:
+        """Return why a group that has read a partition up to `offset` may not stand at `at` on the target, "" if it may."""
+        copies = self._copies(place)
+        return copies.wrong_place(offset, at, is_exact=is_exact) if copies is not None else ""
+
+    def first_unread(self, place: TopicPartition, offset: int) -> int | None:
+        """Return the target offset of the first copied record of a source partition from `offset`, None if there is none."""
+        copies = self._copies(place)
+        return copies.first_unread(offset) if copies is not None else None
+
+    def _copies(self, place: TopicPartition) -> _Copies | None:
+        """Return where the records of a source partition are; None if a repeated marker has taken an offset."""
+        (ours, theirs) = next(logs for logs in self._logs() if (logs[0].topic, logs[0].number) == place)
+        if self._is_identical and theirs.repeats_marker_from is not None:
+            return None
+        return _Copies(ours.name, *self._both(ours, theirs), theirs.end, is_identical=self._is_identical)
 
     def _logs(self) -> Iterator[tuple[PartitionLog, PartitionLog]]:
         for topic, remote in self._topics.items():
             yield from zip(self._source.partitions(topic), self._target.partitions(remote), strict=True)
 
-    def _records(self) -> Iterator[tuple[dict[int, bytes | None], dict[int, bytes | None]]]:
+    def _records(self) -> Iterator[tuple[Values, Values]]:
         """Yield the records that have to be on the target, and those that are there, by offset."""
         for ours, theirs in self._logs():
-            sent = ours.by_offset(is_committed=self._from_committed)
-            if self._is_identical and (end := _spoiled_from(sent, theirs)) is not None:
-                sent = {offset: value for offset, value in sent.items() if offset < end}
-            yield sent, theirs.by_offset(is_committed=self._to_committed)
+            yield self._both(ours, theirs)
+
+    def _both(self, ours: PartitionLog, theirs: PartitionLog) -> tuple[Values, Values]:
+        sent = ours.by_offset(is_committed=self._from_committed)
+        if self._is_identical and (end := _spoiled_from(sent, theirs)) is not None:
+            sent = {offset: value for offset, value in sent.items() if offset < end}
+        return sent, theirs.by_offset(is_committed=self._to_committed)
+
+
+class _Copies:
+    """The records of one source partition that are on the target: their offsets there and here."""
+
+    def __init__(self, name: str, sent: Values, got: Values, end: int, *, is_identical: bool) -> None:
+        on_target = {value: offset for offset, value in got.items()}
+        self._name = name
+        self._is_identical = is_identical
+        self._offsets = [offset for offset, value in sent.items() if value in on_target]
+        self._copies = [-1, *(on_target[sent[offset]] for offset in self._offsets), end]
+
+    def wrong_place(self, offset: int, at: int | None, *, is_exact: bool) -> str:
+        """Return what is wrong: the group would skip a record, or read one again."""
+        if at is None and offset <= min(self._offsets, default=offset):
+            return ""  # the group has read nothing
+        read = bisect_left(self._offsets, offset)
+        after, until = (offset - 1, offset) if self._is_identical else (self._copies[read], self._copies[read + 1])
+        if not (is_exact or self._is_identical):
+            after = -1
+        is_right = at is not None and after < at <= until
+        return "" if is_right else f"{self._name}: {offset} becomes {at}, not in ({after}, {until}]"
+
+    def first_unread(self, offset: int) -> int | None:
+        """Return the target offset of the first record from `offset`."""
+        read = bisect_left(self._offsets, offset)
+        return self._copies[read + 1] if read < len(self._offsets) else None
 
 
 def maps_of(plan: FlowPlan, target: Cluster) -> dict[TopicPartition, tuple[OffsetMap, int]]:

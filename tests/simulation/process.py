@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from mirror.checkpoints.flow import FlowCheckpoints
+from mirror.checkpoints.plan import CheckpointPlan
 from mirror.handover.membership import Membership
+from mirror.kafka.errors import KafkaError
 from mirror.model.flow_plan import FlowPlan, Window, next_window
 from mirror.model.slot_lease import lane_takes_s
 from mirror.model.slot_ownership import SlotLayout
@@ -26,6 +30,7 @@ AHEAD_S = 1.0  # before its begin a window is planned (mirror.spark.replication_
 PLANNING_S = (0.05, 0.6)  # what Spark takes for a micro-batch
 RETRY_S = (0.1, 1.0)  # until a task is tried again
 ATTEMPTS = 4  # of a task
+CHECKPOINTS_S = 45.0  # limit of a round (mirror.spark.checkpoint_source)
 
 
 class Worker:
@@ -66,6 +71,7 @@ class Process:
         name: str,
         run_id: int,
         gone: frozenset[int],
+        checkpoints: CheckpointPlan | None = None,
     ) -> None:
         self.name = name
         self.run_id = run_id
@@ -96,12 +102,30 @@ class Process:
             hung=self._progress.hung,
         )
         self._driver.create_task(self.membership.live(self._stop, self._end))
+        self._checkpointing = [network.loop(f"{name}/checkpoints")] if checkpoints is not None else []
+        for loop in self._checkpointing:
+            loop.create_task(self._checkpoint(checkpoints)).add_done_callback(self._check_end)
         for lane in range(layout.lanes):
             self._plan_lane(lane, 0)
 
     @property
     def loops(self) -> list[ProcessLoop]:
-        return [self._driver, *(worker.loop for worker in self._workers.values())]
+        return [self._driver, *self._checkpointing, *(worker.loop for worker in self._workers.values())]
+
+    # --- checkpoints --------------------------------------------------------------------------------------------
+
+    async def _checkpoint(self, plan: CheckpointPlan) -> None:
+        """Make checkpoints while this process leads its flow, as mirror.spark.checkpoint_source does."""
+        flow = FlowCheckpoints(plan)
+        while True:
+            await asyncio.sleep(plan.settings.interval_s)
+            if self.membership.leads and not self.is_stopping:
+                with suppress(KafkaError, OSError, TimeoutError):
+                    await asyncio.wait_for(flow.checkpoint(), CHECKPOINTS_S)
+
+    def _check_end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.failures.append(f"{self.name} checkpoints: {error!r}")
 
     # --- windows ------------------------------------------------------------------------------------------------
 

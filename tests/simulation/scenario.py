@@ -21,11 +21,14 @@ from tests.simulation.members import Consumer, Members
 from tests.simulation.network import Network
 from tests.simulation.oracle import ClusterPair
 from tests.simulation.process import Process
+from tests.simulation.readers import Readers
 from tests.soak.oracle import Fate
 
 TOPICS = {"one": "A.one", "two": "A.two"}
 PARTITIONS = 2
 SLOTS, MOST_SLOTS, LANES = 2, 3, 2
+CONSUMED = 0.3  # in how many runs a consumer group reads the source
+READ_S = (0.05, 1.0)  # between two of its commits
 OTHER_LAYOUTS = 0.3  # in how many runs processes start with another number of slots
 OLD_RECORDS, OLD_S = 0.25, 2 * 86_400.0  # in how many runs records are older than brokers remember their producers
 BROKERS = 3
@@ -65,7 +68,7 @@ class Outcome:
 class Stage:
     """What faults act on: two clusters, the network, and the processes."""
 
-    def __init__(self, seed: int, mode: str, *, keeps_trace: bool = False) -> None:
+    def __init__(self, seed: int, mode: str, *, keeps_trace: bool = False, has_readers: bool = False) -> None:
         self.world = World(seed, keeps_trace=keeps_trace)
         self.dice: random.Random = self.world.dice
         self.network = Network(self.world)
@@ -90,6 +93,7 @@ class Stage:
             is_identical=self.is_identical,
         )
         self.plan = self._plan()
+        self.readers = Readers(self) if has_readers else None
         self._members: dict[str, Members] = {}  # by the name of the group
         self.processes: list[Process] = []
         self.counts: Counter[str] = Counter()
@@ -150,7 +154,16 @@ class Stage:
         name = f"p{run_id}"
         layout = self.layout._replace(slots=slots or self.dice.choice(self._slots))
         self.world.note(f"{name} starts in {folder} with {layout.slots} slots")
-        made = Process(self.world, self.network, self.plan, layout, name=name, run_id=run_id, gone=frozenset(runs))
+        made = Process(
+            self.world,
+            self.network,
+            self.plan,
+            layout,
+            name=name,
+            run_id=run_id,
+            gone=frozenset(runs),
+            checkpoints=self.readers.plan(self.plan) if self.readers is not None else None,
+        )
         runs.append(run_id)
         self.processes.append(made)
         return made
@@ -179,8 +192,9 @@ class Stage:
         self.world.note("the group is deleted")
 
     def misplaced(self) -> list[str]:
-        """Return the partitions in which the flow's offset map places a group wrongly."""
-        return self.sides.misplaced(self.plan, has_lost_positions=self.has_lost_positions)
+        """Return the partitions in which the flow's offset map, or the mirror itself, places a group wrongly."""
+        found = self.sides.misplaced(self.plan, is_exact=not self.has_lost_positions)
+        return found if self.readers is None else found + self.readers.skipped + self.readers.misplaced()
 
     # --- the writer ---------------------------------------------------------------------------------------------
 
@@ -238,7 +252,8 @@ def play(
         keeps_trace: Keep the lines of the trace, and the log.
         before: Called with the stage before anything happens.
     """
-    stage = Stage(seed, mode, keeps_trace=keeps_trace)
+    has_readers = random.Random(f"readers of {seed}").random() < CONSUMED  # the other runs are the same without them
+    stage = Stage(seed, mode, keeps_trace=keeps_trace, has_readers=has_readers)
     before(stage)
     world, dice = stage.world, stage.dice
     with staged(stage, keeps_trace=keeps_trace):
@@ -247,6 +262,8 @@ def play(
             world.after(dice.uniform(0, 5), lambda: stage.start("folder2"))
         stage.is_writing = True
         stage.write((0.02, dice.choice((0.1, 0.5))))
+        if stage.readers is not None:
+            stage.readers.commit(READ_S)
         world.run_for(dice.uniform(1, 6))
         faults.play(stage)
         return calm(stage, seed, mode)
@@ -273,7 +290,7 @@ def calm(stage: Stage, seed: int, mode: str) -> Outcome:
     arrived = world.run_until(_looks(stage), within_s=CALM_S)
     world.run_for(AFTER_S)
     found = stage.sides.fate()
-    if arrived and stage.is_identical and stage.misplaced():
+    if arrived and stage.misplaced():
         world.run_for(COMPARED_S)
     return Outcome(
         seed,

@@ -50,7 +50,9 @@ def test_a_new_slot_finds_copied_records_after_positions_have_expired(mode):
 
 
 @pytest.mark.parametrize("seed", seeds(4))
-@pytest.mark.parametrize("slots", [(1, 3), (2, 1), (3, 2)], ids=str)
+@pytest.mark.parametrize(
+    "slots", [(1, 3), *(pytest.param(slots, marks=pytest.mark.nightly) for slots in ((2, 1), (3, 2)))], ids=str
+)
 @pytest.mark.parametrize("before", [True, False], ids=["exactly once", "at least once"])
 @pytest.mark.parametrize("after", [True, False], ids=["then exactly once", "then at least once"])
 def test_a_killed_process_is_followed_by_one_with_other_slots_and_another_mode(before, after, slots, seed):

@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from mirror.checkpoints import flow
+from mirror.checkpoints.rules import translated
 from mirror.handover.lease import LeaseTerm
 from mirror.kafka.producer import Producer
 from mirror.kafka.remote_logs import RemoteLogs
@@ -81,6 +83,15 @@ def test_batches_that_are_outside_of_their_transaction_are_noticed(monkeypatch):
 
     monkeypatch.setattr(TransactionalProducer, "_numbered", outside)
     assert _is_noticed("enabled")
+
+
+def test_a_group_that_is_set_an_offset_too_far_is_noticed(monkeypatch):
+    def too_far(*given):
+        found = translated(*given)
+        return found._replace(downstream=found.downstream + 1) if found.downstream is not None else found
+
+    monkeypatch.setattr(flow, "translated", too_far)
+    assert any(play(seed, "disabled").failures for seed in range(TRIES))
 
 
 def test_a_log_that_is_not_compared_before_the_first_write_is_noticed(monkeypatch):
