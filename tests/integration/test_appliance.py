@@ -76,6 +76,8 @@ def test_records_metrics_growth_stop_and_kill(primary, backup, topic, tmp_path: 
                 "kafka_mirror_replication_latency_ms", topic=f"primary.{name}", partition=partition
             )
             assert 0 < age <= latency < 1000 * (time.time() - began_s)
+        for phase in ("addBatch", "latestOffset", "walCommit"):
+            assert sum(appliance.served("batch_duration_seconds_count", phase=phase)) > 0
 
         # A partition and a topic that appear while it runs.
         admin = AdminClient({"bootstrap.servers": primary.bootstrap})

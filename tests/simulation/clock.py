@@ -9,6 +9,7 @@ import asyncio
 import heapq
 import itertools
 import random
+import threading
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Iterator
@@ -258,17 +259,23 @@ class ProcessLoop(asyncio.BaseEventLoop):
 
 @contextmanager
 def ticking(world: World) -> Iterator[None]:
-    """Let `time` and `random` follow a world as long as it runs."""
+    """Let `time` and `random` follow a world as long as it runs; other threads, left of other tests, see the real time."""
     kept = time.time, time.monotonic, time.perf_counter
     state = random.getstate()
     random.seed(world.dice.getrandbits(64))
-    time.time = lambda: world.wall_s(_running())
-    time.monotonic = time.perf_counter = lambda: BOOTED_S + world.now_s
+    time.time = _here(lambda: world.wall_s(_running()), time.time)
+    time.monotonic = time.perf_counter = _here(lambda: BOOTED_S + world.now_s, time.monotonic)
     try:
         yield
     finally:
         time.time, time.monotonic, time.perf_counter = kept
         random.setstate(state)
+
+
+def _here(virtual: Callable[[], float], real: Callable[[], float]) -> Callable[[], float]:
+    """Return a clock that is virtual in this thread, and real in all others."""
+    here = threading.get_ident()
+    return lambda: virtual() if threading.get_ident() == here else real()
 
 
 def _running() -> str | None:

@@ -7,6 +7,7 @@ Each mode is played for 15 seconds, from the same first seed each time: nothing 
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -18,6 +19,7 @@ from mirror.kafka.remote_logs import RemoteLogs
 from mirror.kafka.transactional_producer import TransactionalProducer
 from mirror.model.record_batches import with_producer_state
 from mirror.replication.alignment import Alignment
+from tests.simulation.clock import EPOCH_S, World, ticking
 from tests.simulation.playing import MODES, Summary, play_for
 from tests.simulation.scenario import play
 
@@ -46,6 +48,14 @@ def test_the_same_seed_plays_the_same_run(mode, seed):
     first, second = play(seed, mode), play(seed, mode)
     assert (first.digest, first.fate, first.virtual_s) == (second.digest, second.fate, second.virtual_s)
     assert play(seed + 1, mode).digest != first.digest
+
+
+def test_other_threads_see_the_real_time():
+    """Clients that tests have left open would otherwise wait for hours when the virtual time is over."""
+    before_s = time.time()
+    with ThreadPoolExecutor(1) as thread, ticking(World(1)):
+        assert thread.submit(time.time).result() - before_s < 60
+        assert time.time() == EPOCH_S
 
 
 def _is_noticed(mode: str) -> bool:

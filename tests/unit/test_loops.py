@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from mirror.config.load import load
@@ -30,7 +32,7 @@ def loops(tmp_path, monkeypatch):
         return made.answer
 
     monkeypatch.setattr(module, "read_upstreams", read)
-    monkeypatch.setattr(module.time, "monotonic", lambda: made.now_s)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: made.now_s))
     return made
 
 

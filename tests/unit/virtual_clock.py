@@ -5,7 +5,9 @@ A file requests it with `pytestmark = pytest.mark.usefixtures("virtual_clock")`.
 - `asyncio.run` uses a `VirtualLoop`. If no callback is ready, its clock jumps to the next timer.
 - `time.time`, `time.monotonic` and `loop.time` show that clock. It stands still while a callback runs, however long
   that takes, and each turn of the loop takes `TURN_S`: no test depends on the speed of the machine.
-- `time.sleep` advances the clock and returns at once. In other threads it sleeps: those may be left of other tests.
+- `time.sleep` advances the clock and returns at once. In other threads it sleeps.
+- Threads that are older than the clock see the real one. They are left of other tests, and clients in their event loops would
+  wait for hours when the virtual clock, which is ahead, is gone.
 - Outside of `asyncio.run` the clock follows the real one, so that other event loops and threads work as usual.
   With `standing_clock` in place of `virtual_clock` it stands still there too, for tests that compare times.
 
@@ -32,7 +34,7 @@ STARTS_S = 1_750_000_020.0  # the wall time at second 0 of the monotonic clock
 TURN_S = 1e-6  # of each turn of the loop: code that waits until a time has passed sees it pass
 ROUND_S = 60.0  # each run starts at a multiple of this, so that it sees the same place of a window each time
 
-_monotonic, _sleep = time.monotonic, time.sleep
+_monotonic, _time, _sleep = time.monotonic, time.time, time.sleep
 
 
 class VirtualClock:
@@ -44,14 +46,17 @@ class VirtualClock:
         self._due: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = itertools.count()
         self._thread = threading.get_ident()
+        self._older = {thread.ident for thread in threading.enumerate()} - {self._thread}
 
     def monotonic(self) -> float:
         """Return seconds since an unknown start; replaces `time.monotonic`."""
+        if threading.get_ident() in self._older:
+            return _monotonic()
         return _monotonic() + self._offset_s if self._stands_at_s is None else self._stands_at_s
 
     def time(self) -> float:
         """Return the wall time; replaces `time.time`."""
-        return STARTS_S + self.monotonic()
+        return _time() if threading.get_ident() in self._older else STARTS_S + self.monotonic()
 
     def call_at(self, wall_s: float, action: Callable[[], object]) -> None:
         """Schedule an action for the first jump that reaches a wall time."""
