@@ -20,6 +20,7 @@ from tests.distribution import (  # noqa: F401 - hooks of pytest
     pytest_xdist_auto_num_workers,
 )
 from tests.integration.appliance import Engine, RunningAppliance
+from tests.integration.records import close_kept
 
 # A machine that does something else meanwhile makes no property untrue.
 settings.register_profile("mirror", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -55,6 +56,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Set the engine before any fixture of the test starts an appliance."""
     RunningAppliance.engine = Engine(engine_of(item))
+
+
+def pytest_runtest_teardown() -> None:
+    """Close what the test has kept open."""
+    close_kept()
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import random
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
-from functools import cache
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -42,7 +42,7 @@ def rows(count: int, *, start: int = 0) -> list[Row]:
 
 
 def create(cluster: Any, topic: str, partitions: int = 1, *, replicas: int = 1, **config: str) -> None:
-    """Create a topic; config keys with `_` for `.`.
+    """Create a topic, and wait until the broker shows it; config keys with `_` for `.`.
 
     Once in thousands of times a new client of librdkafka asks its broker nothing, and gives no answer. Another one does.
     """
@@ -56,8 +56,15 @@ def create(cluster: Any, topic: str, partitions: int = 1, *, replicas: int = 1, 
         except KafkaException as error:
             if not attempt or error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
+        eventually(partial(_is_shown, admin, topic), within_s=10, because=f"the broker shows {topic}")
         return
     raise AssertionError(f"{topic} was not created on {cluster.name} by {PATIENCE} clients, for 30 s each")
+
+
+def _is_shown(admin: AdminClient, topic: str) -> bool:
+    with suppress(KafkaException):
+        return topic in admin.list_topics(timeout=10).topics
+    return False
 
 
 def await_created(cluster: Any, topics: Collection[str]) -> None:
@@ -115,15 +122,19 @@ def differences(source: Any, target: Any, topic: str, remote: str, *, isolation:
     return compare(source.bootstrap, target.bootstrap, {topic: remote}, isolation=isolation).differences
 
 
-@cache
-def _admin(bootstrap: str) -> Cluster:
-    """Return a cluster with connections that stay open: tests ask it ten times a second."""
-    return Cluster("test", {"bootstrap.servers": bootstrap})
+_kept: dict[str, Cluster] = {}  # by bootstrap servers: a test may ask for log ends ten times a second
+
+
+def close_kept() -> None:
+    """Close the connections that a test has used for log ends; their thread must not run beside tests of clocks and seeds."""
+    while _kept:
+        _kept.popitem()[1].close()
 
 
 def end_offset(cluster: Any, topic: str, partition: int, *, read_committed: bool = False) -> int:
     """Log-end offset, or the last stable one."""
-    admin = _admin(cluster.bootstrap)
+    if (admin := _kept.get(cluster.bootstrap)) is None:
+        admin = _kept[cluster.bootstrap] = Cluster("test", {"bootstrap.servers": cluster.bootstrap})
 
     def asked() -> tuple[int]:
         try:
