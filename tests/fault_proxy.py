@@ -54,14 +54,11 @@ class FaultProxy:
         self.accepted = 0  # connections, ever
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self._drops = False
         self.heal()
 
     def heal(self) -> None:
         """Be a good network again; half-open connections stay as they are."""
-        if self._drops:
-            self._drops = False
-            self._filter(_DETACH_FILTER)
+        self._filter(_DETACH_FILTER)
         self.is_stalled = False  # bytes wait, while clients' packets are acknowledged
         self.is_down = False  # new connections are refused, open ones reset
         self.delay_s = (0.0, 0.0)  # and its jitter, per chunk
@@ -70,7 +67,7 @@ class FaultProxy:
 
     def drop_packets(self) -> None:
         """Let no packet through, ends of connections and acknowledgments included: neither side hears of it."""
-        self.is_stalled = self._drops = True
+        self.is_stalled = True
         self._filter(_ATTACH_FILTER)
 
     def reset_all(self) -> None:
@@ -94,7 +91,7 @@ class FaultProxy:
 
     def _filter(self, option: int) -> None:
         for each in (self._listener, *(link.client.get_extra_info("socket") for link in tuple(self._links))):
-            with contextlib.suppress(OSError):  # closed meanwhile
+            with contextlib.suppress(OSError):  # closed meanwhile, or without a filter
                 each.setsockopt(socket.SOL_SOCKET, option, _DROP_ALL)
 
     def _run(self) -> None:

@@ -26,7 +26,7 @@ from tests.benchmarks import peers, switching
 from tests.benchmarks.limit import limit
 from tests.benchmarks.options import SWITCH, bench_parser
 from tests.benchmarks.processes import Meter
-from tests.integration.records import await_created, create
+from tests.integration.records import create
 
 SIDES = ("ours", "mm2")
 LIMIT = "limit"  # beside case 1: bare clients, and no mirror
@@ -275,7 +275,6 @@ class Bench:
         topics = case.topics_of(topic)
         for name in topics:
             create(self.source, name, case.partitions)
-        await_created(self.source, topics)  # a producer discards a record if the broker does not show its topic
         producer = Producer(
             {
                 "bootstrap.servers": self.source.bootstrap,

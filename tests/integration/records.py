@@ -44,6 +44,8 @@ def rows(count: int, *, start: int = 0) -> list[Row]:
 def create(cluster: Any, topic: str, partitions: int = 1, *, replicas: int = 1, **config: str) -> None:
     """Create a topic, and wait until the broker shows it; config keys with `_` for `.`.
 
+    A producer discards a record if the broker does not show its topic.
+
     Once in thousands of times a new client of librdkafka asks its broker nothing, and gives no answer. Another one does.
     """
     configs = {key.replace("_", "."): value for key, value in config.items()}
@@ -126,7 +128,7 @@ _kept: dict[str, Cluster] = {}  # by bootstrap servers: a test may ask for log e
 
 
 def close_kept() -> None:
-    """Close the connections that a test has used for log ends; their thread must not run beside tests of clocks and seeds."""
+    """Close the connections that `end_offset` keeps open. Their thread draws random numbers, which seeded tests need."""
     while _kept:
         _kept.popitem()[1].close()
 

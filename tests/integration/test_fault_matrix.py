@@ -56,7 +56,7 @@ BOUNDED = {
     MODES[1]: IN_TRANSACTIONS,
     MODES[2]: (*IN_TRANSACTIONS, "cut the ends of the target's logs"),
 }
-# For each change, one side of each pair, and with transactions less than that; the simulation plays what is left out.
+# `./test` leaves these out. The simulation injects the same kinds of faults, and `./test --all` runs all of them.
 NIGHTLY = {
     MODES[0]: (
         "restart the source",

@@ -121,7 +121,7 @@ class _Copies:
         self._copies = [-1, *(on_target[sent[offset]] for offset in self._offsets), end]
 
     def wrong_place(self, offset: int, at: int | None, *, is_exact: bool) -> str:
-        """Return what is wrong: the group would skip a record, or read one again."""
+        """Return why the group would skip a record or re-read one, "" if it would do neither."""
         if at is None and offset <= min(self._offsets, default=offset):
             return ""  # the group has read nothing
         read = bisect_left(self._offsets, offset)

@@ -1,4 +1,4 @@
-"""Which seeds a test of one scenario runs with."""
+"""Select the seeds, and other values, with which each change and the nightly run test a scenario."""
 
 from __future__ import annotations
 
@@ -8,5 +8,10 @@ import pytest
 
 
 def seeds(count: int) -> list[Any]:
-    """Return the seed that each change is tested with, and those of the nightly run."""
-    return [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, count))]
+    """Return the first seeds: 0 for each change, the others for the nightly run."""
+    return first_for_each_change(*range(count))
+
+
+def first_for_each_change(first: object, *others: object) -> list[Any]:
+    """Return values of a parameter: the first one for each change, the others for the nightly run."""
+    return [first, *(pytest.param(other, marks=pytest.mark.nightly) for other in others)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.scenario import Stage, calm, staged
-from tests.simulation.seeds import seeds
+from tests.simulation.seeds import first_for_each_change, seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
@@ -50,9 +50,7 @@ def test_a_new_slot_finds_copied_records_after_positions_have_expired(mode):
 
 
 @pytest.mark.parametrize("seed", seeds(4))
-@pytest.mark.parametrize(
-    "slots", [(1, 3), *(pytest.param(slots, marks=pytest.mark.nightly) for slots in ((2, 1), (3, 2)))], ids=str
-)
+@pytest.mark.parametrize("slots", first_for_each_change((1, 3), (2, 1), (3, 2)), ids=str)
 @pytest.mark.parametrize("before", [True, False], ids=["exactly once", "at least once"])
 @pytest.mark.parametrize("after", [True, False], ids=["then exactly once", "then at least once"])
 def test_a_killed_process_is_followed_by_one_with_other_slots_and_another_mode(before, after, slots, seed):
@@ -111,7 +109,7 @@ def test_a_group_that_is_deleted_in_the_first_seconds_of_a_flow_makes_no_record_
         assert outcome.is_good, outcome
 
 
-@pytest.mark.parametrize("seed", [4, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (9, 69, 120))])
+@pytest.mark.parametrize("seed", first_for_each_change(4, 9, 69, 120))
 def test_the_first_records_of_a_window_that_ends_do_not_come_again_after_the_group_is_deleted(seed):
     """With these seeds, the position of a flow's first records is committed when the window ends, and not before."""
     stage = Stage(seed, "disabled")
@@ -132,7 +130,7 @@ def test_the_first_records_of_a_window_that_ends_do_not_come_again_after_the_gro
 
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled", "identical"])
-@pytest.mark.parametrize("seed", [6, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (0, 1, 10))])
+@pytest.mark.parametrize("seed", first_for_each_change(6, 0, 1, 10))
 def test_a_group_that_is_deleted_while_another_layout_waits_makes_no_record_come_again(mode, seed):
     """Nothing in the group shows then that a process of the other layout still writes. Its clock is ahead."""
     stage = Stage(seed, mode)
